@@ -1,0 +1,1 @@
+//! The one measuring tool: interleaved rounds, ratios, reports.

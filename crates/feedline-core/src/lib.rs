@@ -1,0 +1,1 @@
+//! The engine: plan, schedule, work, assemble, deliver, measure, state.

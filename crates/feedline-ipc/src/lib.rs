@@ -1,0 +1,1 @@
+//! Process workers: shared memory arenas, rings, supervision.

@@ -1,0 +1,1 @@
+//! Queueing and scaling theory as pure functions.

@@ -1,0 +1,1 @@
+//! What makes tensors of bytes: conversions and, later, image, volume and text operations.

@@ -1,0 +1,1 @@
+//! Where bytes come from: packed and per-sample arrays.
