@@ -1,0 +1,43 @@
+//! A stable hash of a plan, for checkpoints.
+
+/// Folds words into 64 bits by multiplication. Not against forgers: a checkpoint that meets another
+/// plan by accident is noticed, on every machine and in every later version.
+pub(crate) struct Fingerprint {
+    state: u64,
+}
+
+impl Fingerprint {
+    /// `version` changes when the meaning of a plan changes.
+    pub(crate) fn new(version: u64) -> Self {
+        let mut print = Self { state: 0x243F_6A88_85A3_08D3 };
+        print.word(version);
+        print
+    }
+
+    pub(crate) fn word(&mut self, word: u64) {
+        let product = u128::from(self.state ^ word) * 0x9E37_79B9_7F4A_7C15;
+        // The addition keeps a zero product from wiping out what came before.
+        let folded = (product >> 64) as u64 ^ product as u64;
+        self.state = folded.wrapping_add(self.state.rotate_left(29)).wrapping_add(1);
+    }
+
+    pub(crate) fn words<const N: usize>(&mut self, words: [u64; N]) {
+        for word in words {
+            self.word(word);
+        }
+    }
+
+    /// A table: its length, then its entries.
+    pub(crate) fn table(&mut self, entries: impl ExactSizeIterator<Item = u64>) {
+        self.word(entries.len() as u64);
+        for entry in entries {
+            self.word(entry);
+        }
+    }
+
+    pub(crate) fn finish(&self) -> u64 {
+        let mut last = Self { state: self.state };
+        last.words([0, 0]);
+        last.state
+    }
+}
