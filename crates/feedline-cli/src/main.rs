@@ -1,2 +1,5 @@
 //! The `feedline` command.
-fn main() {}
+
+fn main() {
+    std::process::exit(feedline_cli::run(std::env::args_os()));
+}

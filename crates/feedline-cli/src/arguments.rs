@@ -1,0 +1,129 @@
+//! What can be written on the command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, ValueEnum};
+use feedline_bench::{CommandSide, Requirement};
+
+/// Feeds accelerators: measures data loaders.
+#[derive(Debug, Parser)]
+#[command(name = "feedline", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// When to use colours.
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub(crate) color: Color,
+
+    /// Show no progress.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+
+    #[command(subcommand)]
+    pub(crate) subcommand: Subcommand,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subcommand {
+    Measure(Measure),
+}
+
+/// Run commands in interleaved rounds and compare them.
+///
+/// The first command is the baseline. Commands are split like a shell would, but run without one.
+/// CPU time and memory cover the whole process tree. If the last line that a command prints is a JSON
+/// object, its `items`, `bytes`, `digest`, `seconds` and `figures` are taken at their word; otherwise
+/// all that it prints is compared. The table goes to standard output.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: feedline measure --rounds 9 old='./load --workers 2' new='./load --threads 2'\n\n\
+    Exit codes: 0 all is well, 1 outputs differ or --strict was not satisfied,\n\
+    2 usage or a file that cannot be read or written, 3 a command failed."
+)]
+pub(crate) struct Measure {
+    /// Rounds that count; each runs every command once.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+
+    /// Rounds before those, left out of the figures.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) warmup: u32,
+
+    /// Heading of the table.
+    #[arg(long, value_name = "TEXT", default_value = "Measurement")]
+    pub(crate) title: String,
+
+    /// What the commands count, in the plural.
+    #[arg(long, value_name = "NAME", default_value = "runs")]
+    pub(crate) unit: String,
+
+    /// Write every run to this file as a JSON line, as it comes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Draw the tables of a file that `--out` wrote, without running anything.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["rounds", "warmup", "title", "unit", "out", "unchecked", "sides"]
+    )]
+    pub(crate) from: Option<PathBuf>,
+
+    /// Print a JSON object per measurement instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write the table to this file, too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Do not compare what the commands print.
+    #[arg(long)]
+    pub(crate) unchecked: bool,
+
+    /// What must be reached, e.g. `new/old>=1.2`, `cpu:new/old<=0.9`, `first_batch_s:new<=0.25`.
+    /// Quantities: rate (if none is named), seconds, seconds_per_item, cpu, cpu_per_item, pss, or any
+    /// figure that a command reports. Can be repeated.
+    #[arg(long, value_name = "REQUIREMENT")]
+    pub(crate) require: Vec<Requirement>,
+
+    /// End with exit code 1 if a requirement is not reached.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// The commands to compare, each with a name for the table.
+    #[arg(value_name = "NAME=COMMAND", required_unless_present = "from")]
+    pub(crate) sides: Vec<Side>,
+}
+
+/// `NAME=COMMAND`.
+#[derive(Clone, Debug)]
+pub(crate) struct Side {
+    pub(crate) name: String,
+    pub(crate) command: CommandSide,
+}
+
+impl FromStr for Side {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, command) = text.split_once('=').ok_or("write it as NAME=COMMAND")?;
+        let name = name.trim();
+        if name.is_empty() {
+            return Err("the name before `=` is empty".into());
+        }
+        let mut words = shell_words::split(command)
+            .map_err(|error| format!("cannot split the command: {error}"))?
+            .into_iter();
+        let program = words.next().ok_or("the command after `=` is empty")?;
+        Ok(Self { name: name.into(), command: CommandSide::new(program).args(words) })
+    }
+}
