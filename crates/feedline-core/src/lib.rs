@@ -1,1 +1,68 @@
-//! The engine: plan, schedule, work, assemble, deliver, measure, state.
+//! The engine of feedline: loads samples in parallel, assembles them into batches and delivers
+//! these in order, before the training loop has to wait.
+//!
+//! One direction, five rooms, and a watch on every door:
+//!
+//! ```text
+//! plan ──► schedule ──► work ──► assemble ──► deliver ──► training loop
+//!  which      who        load      a slot      in order,
+//!  sample     does it    decode    of a batch  inside a
+//!  is next               transform buffer      byte budget
+//!      └──────────────── measure ─────────────────┘
+//!      └──────────────── state: one position ─────┘
+//! ```
+//!
+//! Implement [`Dataset`], build a [`Loader`], iterate over [`Loader::epoch`]:
+//!
+//! ```
+//! use feedline_core::{Cause, DType, Dataset, Field, Loader, Sample};
+//!
+//! struct Squares;
+//!
+//! impl Dataset for Squares {
+//!     fn len(&self) -> u64 {
+//!         1000
+//!     }
+//!     fn fields(&self) -> Vec<Field> {
+//!         vec![Field::fixed("square", DType::U64, [])]
+//!     }
+//!     fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+//!         let i = sample.index().0;
+//!         Ok(sample.put(0, &[i * i])?)
+//!     }
+//! }
+//!
+//! let loader = Loader::builder(Squares).batch_size(64).shuffle(42).workers(2).build()?;
+//! for batch in loader.epoch() {
+//!     let batch = batch?;
+//!     let squares = batch.get("square").expect("declared above").as_slice::<u64>()?;
+//!     assert_eq!(squares[0], batch.indices()[0].0.pow(2));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! This crate knows no file format: those are in `feedline-sources`. Most people add the
+//! `feedline` crate, which has all of it.
+
+mod assemble;
+mod deliver;
+mod engine;
+mod error;
+mod measure;
+pub mod plan;
+pub mod schedule;
+mod state;
+mod sync;
+mod work;
+
+pub use assemble::{
+    Array, Batch, BatchWriter, Block, Collate, DType, Element, Field, FieldError, Form, Keeper,
+    Memory, OutOfMemory, Pool, PoolBytes, Ragged, SampleView, WrongType,
+};
+pub use deliver::{Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog};
+pub use error::{BuildError, Error, Failure, OnError, SampleError};
+pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, WorkerStats};
+pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
+pub use schedule::{PolicyKind, Steals};
+pub use state::State;
+pub use work::{Cause, Dataset, Sample, Stage, WriteError, usable_cores};

@@ -1,0 +1,286 @@
+//! Putting a batch together once all its samples are there.
+//!
+//! Fixed fields are in place already; this pads or packs the ragged ones, closes the gaps that
+//! skipped samples left, and gives custom collation its turn.
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::work::Cause;
+
+use super::batch::Array;
+use super::block::Block;
+use super::dtype::{DType, Element};
+use super::field::{Field, Form, Ragged, row_bytes};
+use super::parcel::Parcel;
+use super::pool::Pool;
+use super::schema::{Layout, Place, Schema};
+
+/// Puts whole batches together in another way than field by field.
+///
+/// It sees every sample of the batch and writes the arrays it wants delivered.
+pub trait Collate: Send + Sync + 'static {
+    /// Writes the batch's arrays to `out`.
+    fn collate(&self, samples: &[SampleView<'_>], out: &mut BatchWriter<'_>) -> Result<(), Cause>;
+}
+
+/// One sample as [`Collate`] sees it.
+pub struct SampleView<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) parcel: &'a Parcel,
+}
+
+impl SampleView<'_> {
+    /// The elements of a field, or `None` if there is no such field of this type.
+    #[must_use]
+    pub fn get<T: Element>(&self, field: usize) -> Option<&[T]> {
+        let declared = self.schema.fields().get(field)?;
+        T::is(declared.dtype()).then(|| bytemuck::cast_slice(self.bytes(field)))
+    }
+
+    /// The bytes of a field; empty if there is none.
+    #[must_use]
+    pub fn bytes(&self, field: usize) -> &[u8] {
+        if field >= self.schema.fields().len() {
+            return &[];
+        }
+        match self.schema.place(field) {
+            Place::Row { bytes, offset } => &self.parcel.record.bytes()[offset..offset + bytes],
+            Place::Loose { part } => self.parcel.parts[part].data.bytes(),
+        }
+    }
+
+    /// The shape of a field's value.
+    #[must_use]
+    pub fn shape(&self, field: usize) -> &[usize] {
+        match self.schema.fields().get(field).map(Field::form) {
+            Some(Form::Fixed { shape }) => shape,
+            Some(_) => match self.schema.place(field) {
+                Place::Loose { part } => &self.parcel.parts[part].shape,
+                Place::Row { .. } => &[],
+            },
+            None => &[],
+        }
+    }
+}
+
+/// Where [`Collate`] writes.
+pub struct BatchWriter<'a> {
+    pool: &'a Arc<Pool>,
+    arrays: Vec<Array>,
+}
+
+impl<'a> BatchWriter<'a> {
+    pub(crate) fn new(pool: &'a Arc<Pool>) -> BatchWriter<'a> {
+        BatchWriter { pool, arrays: Vec::new() }
+    }
+
+    /// Adds an array and gives its elements out to be written; they are unspecified before.
+    pub fn array<T: Element>(&mut self, name: &str, shape: &[usize]) -> Result<&mut [T], Error> {
+        let bytes = row_bytes(T::DTYPE, shape)
+            .filter(|bytes| *bytes as u64 <= self.pool.budget())
+            .ok_or_else(|| Error::TooLong {
+                field: name.to_string(),
+                shape: shape.to_vec(),
+                bytes: row_bytes(T::DTYPE, shape).map_or(u64::MAX, |b| b as u64),
+                budget: self.pool.budget(),
+            })?;
+        let block = Arc::new(self.pool.take(bytes)?);
+        let shape = shape.to_vec();
+        self.arrays.push(Array { name: name.into(), dtype: T::DTYPE, shape, block, offset: 0 });
+        let array = self.arrays.last_mut().expect("just pushed");
+        Ok(bytemuck::cast_slice_mut(array.as_bytes_mut()))
+    }
+
+    pub(crate) fn into_arrays(self) -> Vec<Array> {
+        self.arrays
+    }
+}
+
+/// Makes arrays of the filled slots. `kept[i]` tells whether slot i has a sample.
+pub(crate) fn assemble(
+    schema: &Schema,
+    rows: Option<(Block, &Layout)>,
+    loose: &[Option<Parcel>],
+    kept: &[bool],
+    pool: &Arc<Pool>,
+) -> Result<Vec<Array>, Error> {
+    let count = kept.iter().filter(|kept| **kept).count();
+    let parcels: Vec<&Parcel> =
+        loose.iter().zip(kept).filter_map(|(p, kept)| p.as_ref().filter(|_| *kept)).collect();
+    debug_assert!(schema.variable() == 0 || parcels.len() == count);
+    let mut rows = rows.map(|(block, layout)| {
+        if count < kept.len() {
+            close_gaps(schema, &block, layout, kept);
+        }
+        (Arc::new(block), layout)
+    });
+    let mut arrays = Vec::with_capacity(schema.fields().len() + schema.variable());
+    for (i, field) in schema.fields().iter().enumerate() {
+        match (schema.place(i), field.form()) {
+            (Place::Row { .. }, Form::Fixed { shape }) => {
+                let (block, layout) = rows.as_mut().expect("a fixed field has a row in the block");
+                let mut whole = Vec::with_capacity(shape.len() + 1);
+                whole.push(count);
+                whole.extend_from_slice(shape);
+                arrays.push(Array {
+                    name: field.shared_name().clone(),
+                    dtype: field.dtype(),
+                    shape: whole,
+                    block: Arc::clone(block),
+                    offset: layout.starts[i],
+                });
+            }
+            (Place::Loose { part }, form) => {
+                let parts = parcels.iter().map(|p| &p.parts[part]);
+                let shapes: Vec<&[usize]> = parts.clone().map(|p| &p.shape[..]).collect();
+                let values: Vec<&[u8]> = parts.map(|p| p.data.bytes()).collect();
+                match form {
+                    Form::Ragged { shape, rule: Ragged::PadToLongest { fill } } => {
+                        let longest = longest(shape, &shapes);
+                        pad(field, &longest, *fill, &shapes, &values, pool, &mut arrays)?;
+                    }
+                    Form::Ragged { rule: Ragged::PadTo { shape, fill }, .. } => {
+                        pad(field, shape, *fill, &shapes, &values, pool, &mut arrays)?;
+                    }
+                    _ => pack(field, &shapes, &values, pool, &mut arrays)?,
+                }
+            }
+            (Place::Row { .. }, _) => unreachable!("only fixed fields have rows"),
+        }
+    }
+    Ok(arrays)
+}
+
+/// Moves the rows behind a skipped sample down.
+fn close_gaps(schema: &Schema, block: &Block, layout: &Layout, kept: &[bool]) {
+    for field in 0..schema.fields().len() {
+        let Place::Row { bytes, .. } = schema.place(field) else { continue };
+        // SAFETY: the field's rows lie within the block (see `Schema::layout`), and the draft's last
+        // worker, which calls this, is the only one with access to it.
+        let rows = unsafe {
+            let start = block.address().as_ptr().add(layout.starts[field]);
+            std::slice::from_raw_parts_mut(start, kept.len() * bytes)
+        };
+        for (to, from) in (0..kept.len()).filter(|from| kept[*from]).enumerate() {
+            if from != to {
+                rows.copy_within(from * bytes..(from + 1) * bytes, to * bytes);
+            }
+        }
+    }
+}
+
+fn longest(declared: &[Option<usize>], shapes: &[&[usize]]) -> Vec<usize> {
+    let axis = |(a, fixed): (usize, &Option<usize>)| {
+        fixed.unwrap_or_else(|| shapes.iter().map(|s| s[a]).max().unwrap_or(0))
+    };
+    declared.iter().enumerate().map(axis).collect()
+}
+
+fn pad(
+    field: &Field,
+    to: &[usize],
+    fill: f64,
+    shapes: &[&[usize]],
+    values: &[&[u8]],
+    pool: &Arc<Pool>,
+    arrays: &mut Vec<Array>,
+) -> Result<(), Error> {
+    let whole: Vec<usize> = std::iter::once(values.len()).chain(to.iter().copied()).collect();
+    let mut padded = allocate(field, "", field.dtype(), whole, pool)?;
+    let out = padded.as_bytes_mut();
+    let row = row_bytes(field.dtype(), to).unwrap_or(0);
+    for (i, (shape, value)) in shapes.iter().zip(values).enumerate() {
+        let out = &mut out[i * row..(i + 1) * row];
+        if *shape == to {
+            out.copy_from_slice(value);
+        } else {
+            field.dtype().fill(fill, out);
+            copy_corner(field.dtype().size(), shape, to, value, out);
+        }
+    }
+    arrays.push(padded);
+    let Form::Ragged { shape, .. } = field.form() else { return Ok(()) };
+    let varying: Vec<usize> = (0..shape.len()).filter(|a| shape[*a].is_none()).collect();
+    let mut whole = vec![values.len()];
+    if varying.len() > 1 {
+        whole.push(varying.len());
+    }
+    let mut lengths = allocate(field, "_lengths", DType::I64, whole, pool)?;
+    let out: &mut [i64] = bytemuck::cast_slice_mut(lengths.as_bytes_mut());
+    for (out, shape) in out.chunks_exact_mut(varying.len()).zip(shapes) {
+        for (out, axis) in out.iter_mut().zip(&varying) {
+            *out = shape[*axis] as i64;
+        }
+    }
+    arrays.push(lengths);
+    Ok(())
+}
+
+/// Copies a row-major array of `from` into the near corner of a larger one of `to`.
+fn copy_corner(size: usize, from: &[usize], to: &[usize], value: &[u8], out: &mut [u8]) {
+    match (from, to) {
+        ([], _) | (_, []) => out[..size].copy_from_slice(&value[..size]),
+        ([last], _) => out[..last * size].copy_from_slice(&value[..last * size]),
+        ([axis, from @ ..], [_, to @ ..]) => {
+            let inner = size * from.iter().product::<usize>();
+            let outer = size * to.iter().product::<usize>();
+            for i in 0..*axis {
+                let value = &value[i * inner..(i + 1) * inner];
+                copy_corner(size, from, to, value, &mut out[i * outer..(i + 1) * outer]);
+            }
+        }
+    }
+}
+
+fn pack(
+    field: &Field,
+    shapes: &[&[usize]],
+    values: &[&[u8]],
+    pool: &Arc<Pool>,
+    arrays: &mut Vec<Array>,
+) -> Result<(), Error> {
+    let mut whole = vec![shapes.iter().map(|s| s[0]).sum::<usize>()];
+    if let Form::Ragged { shape, .. } = field.form() {
+        whole.extend(shape[1..].iter().map(|axis| axis.expect("only the first axis varies")));
+    }
+    let mut packed = allocate(field, "", field.dtype(), whole, pool)?;
+    let mut out = packed.as_bytes_mut();
+    for value in values {
+        let (head, tail) = out.split_at_mut(value.len());
+        head.copy_from_slice(value);
+        out = tail;
+    }
+    let mut offsets = allocate(field, "_offsets", DType::I64, vec![values.len() + 1], pool)?;
+    let out: &mut [i64] = bytemuck::cast_slice_mut(offsets.as_bytes_mut());
+    out[0] = 0;
+    for (i, shape) in shapes.iter().enumerate() {
+        out[i + 1] = out[i] + shape[0] as i64;
+    }
+    arrays.push(packed);
+    arrays.push(offsets);
+    Ok(())
+}
+
+fn allocate(
+    field: &Field,
+    suffix: &str,
+    dtype: DType,
+    shape: Vec<usize>,
+    pool: &Arc<Pool>,
+) -> Result<Array, Error> {
+    let bytes = row_bytes(dtype, &shape);
+    let Some(bytes) = bytes.filter(|bytes| *bytes as u64 <= pool.budget()) else {
+        return Err(Error::TooLong {
+            field: field.name().to_string(),
+            bytes: bytes.map_or(u64::MAX, |b| b as u64),
+            budget: pool.budget(),
+            shape,
+        });
+    };
+    let name: Arc<str> = match suffix {
+        "" => field.shared_name().clone(),
+        suffix => format!("{}{suffix}", field.name()).into(),
+    };
+    Ok(Array { name, dtype, shape, block: Arc::new(pool.take(bytes)?), offset: 0 })
+}

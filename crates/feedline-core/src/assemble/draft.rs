@@ -1,0 +1,209 @@
+//! A batch while its slots are being filled.
+//!
+//! States of a slot: *free*, *claimed* by one worker, *filled* (with a sample or with its failure).
+//! In order, slot i of a batch belongs to position i of it and is claimed by whoever takes that job;
+//! in `ready` order slots are claimed one after the other by samples that are done. Either way a slot
+//! has one claimant, which writes it and then counts it down. The worker that counts down the last
+//! slot owns the whole draft from then on (see [`Countdown`]) and makes a [`Batch`](super::Batch) of it.
+//!
+//! A draft that is no longer wanted is simply dropped: by the last worker that still has a job of it.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::SampleError;
+use crate::plan::SampleIndex;
+use crate::sync::{AtomicU64, Ordering};
+
+use super::block::{Block, Memory};
+use super::countdown::Countdown;
+use super::parcel::Parcel;
+use super::schema::{Layout, Place, Schema};
+
+/// A batch in the making.
+pub(crate) struct Draft {
+    /// Which run of deliveries it belongs to.
+    pub(crate) generation: u64,
+    /// Its turn in that run.
+    pub(crate) turn: u64,
+    /// Its epoch.
+    pub(crate) epoch: u64,
+    /// Its number within the epoch.
+    pub(crate) number: u64,
+    /// How many samples it will have at most.
+    pub(crate) slots: u32,
+    /// Slots not filled yet.
+    pub(crate) countdown: Countdown,
+    /// When it was opened, and when the first worker began on it (0: not yet), by the engine's clock.
+    pub(crate) opened_ns: u64,
+    started_ns: AtomicU64,
+    rows: Option<RowSpace>,
+    loose: Vec<Mutex<Option<Parcel>>>,
+    faults: Mutex<Vec<Fault>>,
+    members: Mutex<Vec<SampleIndex>>,
+    block: Mutex<Option<Block>>,
+}
+
+/// The memory of the fixed fields.
+pub(crate) struct RowSpace {
+    memory: Memory,
+    pub(crate) layout: Layout,
+}
+
+/// A slot whose sample failed.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) slot: u32,
+    pub(crate) error: SampleError,
+    /// The how-manieth error of the loader it is.
+    pub(crate) count: u64,
+}
+
+/// What a draft consists of once all slots are filled.
+pub(crate) struct Contents {
+    pub(crate) block: Option<Block>,
+    pub(crate) loose: Vec<Option<Parcel>>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) members: Vec<SampleIndex>,
+}
+
+/// Which batch a draft becomes.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) generation: u64,
+    pub(crate) turn: u64,
+    pub(crate) epoch: u64,
+    pub(crate) number: u64,
+}
+
+impl Draft {
+    /// `members` are the planned samples, or empty where samples come as they are ready.
+    pub(crate) fn new(
+        identity: Identity,
+        members: Vec<SampleIndex>,
+        slots: u32,
+        rows: Option<(Block, Layout)>,
+        loose: bool,
+        opened_ns: u64,
+    ) -> Draft {
+        let (block, rows) = match rows {
+            Some((block, layout)) => {
+                let memory = Memory { address: block.address(), capacity: block.capacity() };
+                debug_assert!(layout.bytes <= memory.capacity);
+                (Some(block), Some(RowSpace { memory, layout }))
+            }
+            None => (None, None),
+        };
+        let Identity { generation, turn, epoch, number } = identity;
+        Draft {
+            generation,
+            turn,
+            epoch,
+            number,
+            slots,
+            countdown: Countdown::new(slots),
+            opened_ns,
+            started_ns: AtomicU64::new(0),
+            rows,
+            loose: (0..if loose { slots } else { 0 }).map(|_| Mutex::default()).collect(),
+            faults: Mutex::default(),
+            members: Mutex::new(members),
+            block: Mutex::new(block),
+        }
+    }
+
+    /// The rows of one slot, to be written by its claimant; `None` where there are no fixed fields.
+    ///
+    /// # Safety
+    /// The caller claimed `slot`, has not counted it down, and gives it to nobody else meanwhile.
+    pub(crate) unsafe fn rows<'a>(&'a self, schema: &'a Schema, slot: u32) -> Option<SlotRows<'a>> {
+        assert!(slot < self.slots, "slot {slot} of a batch of {}", self.slots);
+        self.rows.as_ref().map(|space| SlotRows { space, schema, slot: slot as usize })
+    }
+
+    /// Copies a sample that was made elsewhere into a slot.
+    ///
+    /// # Safety
+    /// As for [`rows`](Draft::rows).
+    pub(crate) unsafe fn place(&self, schema: &Schema, slot: u32, parcel: &Parcel) {
+        // SAFETY: passed on to the caller.
+        let Some(mut rows) = (unsafe { self.rows(schema, slot) }) else { return };
+        for field in 0..schema.fields().len() {
+            if let Place::Row { bytes, offset } = schema.place(field) {
+                rows.row(field).copy_from_slice(&parcel.record.bytes()[offset..offset + bytes]);
+            }
+        }
+    }
+
+    /// Whether values of varying length are kept until the batch is put together.
+    pub(crate) fn keeps_parcels(&self) -> bool {
+        !self.loose.is_empty()
+    }
+
+    /// Keeps a slot's loose values until the batch is put together.
+    pub(crate) fn keep(&self, slot: u32, parcel: Parcel) {
+        *lock(&self.loose[slot as usize]) = Some(parcel);
+    }
+
+    /// Records that a slot's sample failed.
+    pub(crate) fn fault(&self, slot: u32, error: SampleError, count: u64) {
+        lock(&self.faults).push(Fault { slot, error, count });
+    }
+
+    /// Claims the next slot for a sample that is ready; called under the composer's lock.
+    pub(crate) fn claim(&self, index: SampleIndex) -> u32 {
+        let mut members = lock(&self.members);
+        members.push(index);
+        members.len() as u32 - 1
+    }
+
+    /// Notes the time of the first work on it.
+    pub(crate) fn start(&self, now_ns: u64) {
+        // Relaxed: a time stamp for reports.
+        if self.started_ns.load(Ordering::Relaxed) == 0 {
+            let _ =
+                self.started_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn started_ns(&self) -> u64 {
+        self.started_ns.load(Ordering::Relaxed).max(self.opened_ns)
+    }
+
+    pub(crate) fn layout(&self) -> Option<&Layout> {
+        self.rows.as_ref().map(|space| &space.layout)
+    }
+
+    /// Takes everything out; for the worker that counted down the last slot.
+    pub(crate) fn contents(&self) -> Contents {
+        Contents {
+            block: lock(&self.block).take(),
+            loose: self.loose.iter().map(|parcel| lock(parcel).take()).collect(),
+            faults: std::mem::take(&mut *lock(&self.faults)),
+            members: std::mem::take(&mut *lock(&self.members)),
+        }
+    }
+}
+
+/// The rows of one slot: for each fixed field a stretch of the batch's block.
+pub(crate) struct SlotRows<'a> {
+    space: &'a RowSpace,
+    schema: &'a Schema,
+    slot: usize,
+}
+
+impl SlotRows<'_> {
+    /// The bytes of a fixed field's value.
+    pub(crate) fn row(&mut self, field: usize) -> &mut [u8] {
+        let Place::Row { bytes, .. } = self.schema.place(field) else { return &mut [] };
+        let at = self.space.layout.starts[field] + self.slot * bytes;
+        // SAFETY: the layout was made for at least `slots` rows and fits the block, so the range is
+        // inside it. Ranges of different slots and fields are disjoint; this slot is ours alone by the
+        // promise made to `Draft::rows`, and `&mut self` keeps its rows from being given out twice. The
+        // block lives in the draft until the last slot is counted down, which is after this.
+        unsafe { std::slice::from_raw_parts_mut(self.space.memory.address.as_ptr().add(at), bytes) }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

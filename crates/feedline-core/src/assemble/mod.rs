@@ -1,0 +1,29 @@
+//! A slot of a batch buffer for every sample, before the sample exists.
+//!
+//! A batch's block comes from a [`Pool`] when the batch is opened. Workers write the values of
+//! fixed shape straight into their slot; values whose length is known only afterwards travel in
+//! parcels and are padded or packed when the batch is complete. The finished [`Batch`] views the
+//! block, which returns to the pool when the last array is dropped.
+
+mod batch;
+mod block;
+mod collate;
+pub(crate) mod countdown;
+mod draft;
+mod dtype;
+mod field;
+mod parcel;
+mod pool;
+mod schema;
+
+pub use batch::{Array, Batch, WrongType};
+pub use block::{Block, Keeper, Memory};
+pub use collate::{BatchWriter, Collate, SampleView};
+pub use dtype::{DType, Element};
+pub use field::{Field, FieldError, Form, Ragged};
+pub use pool::{OutOfMemory, Pool, PoolBytes};
+
+pub(crate) use collate::assemble;
+pub(crate) use draft::{Contents, Draft, Identity, SlotRows};
+pub(crate) use parcel::{Depot, Parcel};
+pub(crate) use schema::{Layout, Place, Schema};

@@ -1,0 +1,266 @@
+//! The pool of aligned, reusable blocks, and the byte budget that it keeps.
+//!
+//! Each block is in one of three states, and the pool counts the bytes in each:
+//!
+//! ```text
+//!            try_take                hand_over                drop
+//!   idle ───────────────► undelivered ─────────► held_by_user ─────► idle, or freed
+//!     ▲                        │ drop (cancelled)
+//!     └────────────────────────┘
+//! ```
+//!
+//! The budget bounds `undelivered + idle`. What the user holds is the user's: it is counted, never
+//! waited for. All counts change under one lock together with the free list, so they add up at any
+//! moment; the lock is taken a few times per batch, never per sample.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+
+use super::block::{Block, Keeper, Memory};
+
+/// Alignment of small blocks: a cache line, and what every SIMD load wants.
+const ALIGN: usize = 64;
+/// Blocks from this size on are aligned to it and offered to the kernel as huge pages: a batch of
+/// photographs is tens of megabytes, and its page faults and TLB misses are measurable.
+const HUGE: usize = 2 << 20;
+
+/// The machine refused memory for a batch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot allocate {bytes} bytes for a batch; use a smaller batch size or less read-ahead")]
+pub struct OutOfMemory {
+    /// How much was asked for.
+    pub bytes: usize,
+}
+
+/// Bytes and blocks of a pool at one moment.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PoolBytes {
+    /// In batches that are being built or wait to be delivered.
+    pub undelivered: u64,
+    /// In blocks that wait to be used again.
+    pub idle: u64,
+    /// In batches that were delivered and are still alive.
+    pub held_by_user: u64,
+    /// The largest `undelivered + idle` there has been.
+    pub peak: u64,
+    /// Blocks obtained from the system so far.
+    pub allocated_blocks: u64,
+    /// Blocks used again so far.
+    pub reused_blocks: u64,
+}
+
+/// A pool of blocks under a byte budget.
+pub struct Pool {
+    budget: u64,
+    shared: Mutex<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    free: Vec<Memory>,
+    bytes: PoolBytes,
+}
+
+impl Pool {
+    /// A pool that keeps `undelivered + idle` within `budget` bytes, except that one batch may
+    /// always be in work.
+    #[must_use]
+    pub fn new(budget: u64) -> Arc<Pool> {
+        Arc::new(Pool { budget, shared: Mutex::new(Shared::default()) })
+    }
+
+    /// A block of at least `bytes`, or `None` while the budget is spent.
+    pub fn try_take(self: &Arc<Pool>, bytes: usize) -> Result<Option<Block>, OutOfMemory> {
+        let mut shared = self.lock();
+        let fits_budget = shared.bytes.undelivered.saturating_add(bytes as u64) <= self.budget;
+        if !fits_budget && shared.bytes.undelivered > 0 {
+            return Ok(None);
+        }
+        self.take_locked(&mut shared, bytes).map(Some)
+    }
+
+    /// A block of at least `bytes` even beyond the budget: for what must be finished to get anything
+    /// delivered at all.
+    pub fn take(self: &Arc<Pool>, bytes: usize) -> Result<Block, OutOfMemory> {
+        self.take_locked(&mut self.lock(), bytes)
+    }
+
+    fn take_locked(
+        self: &Arc<Pool>,
+        shared: &mut Shared,
+        bytes: usize,
+    ) -> Result<Block, OutOfMemory> {
+        let wanted = block_size(bytes).ok_or(OutOfMemory { bytes })?;
+        // A block up to twice the size is near enough: ragged batches differ a little each time.
+        let fits = |m: &Memory| m.capacity >= wanted && m.capacity / 2 <= wanted;
+        let memory = match shared.free.iter().rposition(fits) {
+            Some(at) => {
+                let memory = shared.free.swap_remove(at);
+                shared.bytes.idle -= memory.capacity as u64;
+                shared.bytes.reused_blocks += 1;
+                memory
+            }
+            None => {
+                let room = self.budget.saturating_sub(shared.bytes.undelivered + wanted as u64);
+                while shared.bytes.idle > room {
+                    let Some(unused) = shared.free.pop() else { break };
+                    shared.bytes.idle -= unused.capacity as u64;
+                    release(unused);
+                }
+                let memory = obtain(wanted).ok_or(OutOfMemory { bytes })?;
+                shared.bytes.allocated_blocks += 1;
+                memory
+            }
+        };
+        shared.bytes.undelivered += memory.capacity as u64;
+        shared.bytes.peak = shared.bytes.peak.max(shared.bytes.undelivered + shared.bytes.idle);
+        // SAFETY: the memory was obtained (zeroed) by this pool and is in no other list or block.
+        Ok(unsafe { Block::new(memory, Arc::clone(self) as Arc<dyn Keeper>) })
+    }
+
+    /// The budget in bytes.
+    #[must_use]
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// The counts at this moment.
+    #[must_use]
+    pub fn bytes(&self) -> PoolBytes {
+        self.lock().bytes
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keeper for Pool {
+    unsafe fn take_back(&self, memory: Memory, delivered: bool) {
+        let mut shared = self.lock();
+        let bytes = memory.capacity as u64;
+        if delivered {
+            shared.bytes.held_by_user -= bytes;
+        } else {
+            shared.bytes.undelivered -= bytes;
+        }
+        if shared.bytes.undelivered + shared.bytes.idle + bytes <= self.budget {
+            shared.bytes.idle += bytes;
+            shared.free.push(memory);
+        } else {
+            release(memory);
+        }
+    }
+
+    fn handed_over(&self, capacity: usize) {
+        let mut shared = self.lock();
+        shared.bytes.undelivered -= capacity as u64;
+        shared.bytes.held_by_user += capacity as u64;
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let shared = self.shared.get_mut().unwrap_or_else(PoisonError::into_inner);
+        shared.free.drain(..).for_each(release);
+    }
+}
+
+fn block_size(bytes: usize) -> Option<usize> {
+    let unit = if bytes >= HUGE { 4096 } else { ALIGN };
+    let size = bytes.max(1).checked_next_multiple_of(unit)?;
+    (size <= isize::MAX as usize - HUGE).then_some(size)
+}
+
+fn layout(capacity: usize) -> Layout {
+    let align = if capacity >= HUGE { HUGE } else { ALIGN };
+    Layout::from_size_align(capacity, align).expect("block_size keeps sizes below isize::MAX")
+}
+
+fn obtain(capacity: usize) -> Option<Memory> {
+    // SAFETY: the layout's size is not zero (`block_size` rounds up from at least one byte).
+    // Zeroed, because a block is handed out as initialised memory; for large blocks the system's
+    // fresh pages are zero already and this costs nothing.
+    let address = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(capacity)) })?;
+    #[cfg(target_os = "linux")]
+    if capacity >= HUGE {
+        // SAFETY: the range was just allocated and is aligned to pages; the advice changes no content.
+        // It is only advice, so its failure is none of ours.
+        let _ = unsafe {
+            rustix::mm::madvise(
+                address.as_ptr().cast(),
+                capacity,
+                rustix::mm::Advice::LinuxHugepage,
+            )
+        };
+    }
+    Some(Memory { address, capacity })
+}
+
+fn release(memory: Memory) {
+    // SAFETY: `obtain` allocated it with the same layout, and it has left every list.
+    unsafe { std::alloc::dealloc(memory.address.as_ptr(), layout(memory.capacity)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_block_is_used_again() {
+        let pool = Pool::new(1 << 20);
+        let first = pool.take(1000).unwrap();
+        let address = first.address();
+        drop(first);
+        assert_eq!(pool.take(900).unwrap().address(), address);
+        assert_eq!(pool.bytes().allocated_blocks, 1);
+        assert_eq!(pool.bytes().reused_blocks, 1);
+    }
+
+    #[test]
+    fn the_budget_covers_undelivered_and_idle_but_not_what_the_user_holds() {
+        let pool = Pool::new(4096);
+        let a = pool.try_take(2048).unwrap().unwrap();
+        let b = pool.try_take(2048).unwrap().unwrap();
+        assert!(pool.try_take(64).unwrap().is_none(), "budget spent");
+        a.hand_over();
+        assert_eq!(pool.bytes().held_by_user, 2048);
+        let c = pool.try_take(2048).unwrap().expect("delivered bytes are the user's");
+        drop(a);
+        assert_eq!(pool.bytes().idle, 0, "no room to keep the returned block");
+        drop((b, c));
+        let bytes = pool.bytes();
+        assert_eq!((bytes.undelivered, bytes.held_by_user, bytes.idle), (0, 0, 4096));
+        assert!(bytes.peak <= 4096);
+    }
+
+    #[test]
+    fn one_batch_larger_than_the_budget_may_still_be_built() {
+        let pool = Pool::new(100);
+        let big = pool.try_take(1 << 22).unwrap().expect("nothing else is in work");
+        assert!(pool.try_take(1).unwrap().is_none());
+        assert_eq!(big.address().as_ptr() as usize % HUGE, 0);
+        drop(big);
+        assert_eq!(pool.bytes().idle, 0);
+    }
+
+    #[test]
+    fn idle_blocks_make_room_for_another_size() {
+        let pool = Pool::new(10_000);
+        drop(pool.take(8192).unwrap());
+        assert_eq!(pool.bytes().idle, 8192);
+        let small = pool.try_take(2048).unwrap().unwrap();
+        assert_eq!(pool.bytes().idle, 0, "the large idle block was freed for it");
+        drop(small);
+    }
+
+    #[test]
+    fn an_impossible_size_is_an_error() {
+        let pool = Pool::new(u64::MAX);
+        assert_eq!(pool.take(usize::MAX).unwrap_err(), OutOfMemory { bytes: usize::MAX });
+        assert_eq!(pool.take(1 << 60).unwrap_err(), OutOfMemory { bytes: 1 << 60 });
+    }
+}

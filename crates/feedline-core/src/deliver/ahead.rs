@@ -1,0 +1,288 @@
+//! How far ahead of the consumer work is begun, and opening the next batch.
+//!
+//! Batches are opened one after the other in planned order, by whichever worker finds nothing else to
+//! do, under one lock: the number of the batch, its block and its jobs' place in the queues all follow
+//! from the order in which the lock is taken, so the batch that is needed first is worked on first.
+//!
+//! A batch may be opened while
+//! * fewer than `prefetch` batches are opened and not delivered, and
+//! * its block fits the byte budget (or nothing else is in flight), and
+//! * in `ready` order, the oldest sample that is not done is within the window.
+//!
+//! When an epoch's last batch is opened the next epoch's first one follows, so that it fills while this
+//! one drains.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::assemble::{Draft, Identity, countdown::Countdown};
+use crate::engine::Engine;
+use crate::plan::{EpochPlan, Position, SampleIndex};
+use crate::schedule::{Job, grain::grain};
+use crate::sync::lock;
+use crate::work::{Lot, Positions, Work};
+
+use super::{Delivery, Finished};
+
+/// What is opened next, and how much is under way.
+pub(crate) struct Ahead {
+    generation: u64,
+    /// Where the next batch is; `None` while nothing is wanted.
+    next: Option<(u64, u64)>,
+    opened: u64,
+    pub(crate) delivered: u64,
+    stopped: bool,
+    epoch: Option<EpochPlan>,
+    /// `ready` order: lots with samples that are not done, oldest first.
+    unfinished: VecDeque<Arc<Lot>>,
+    jobs: Vec<Job<Work>>,
+}
+
+/// What [`Engine::open_next`] came to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// A batch was opened.
+    Opened,
+    /// Read-ahead or the budget is used up.
+    Full,
+    /// There is nothing to open.
+    Nothing,
+    /// The loader is being dropped.
+    Stopped,
+}
+
+impl Ahead {
+    pub(crate) fn new() -> Ahead {
+        Ahead {
+            generation: 0,
+            next: None,
+            opened: 0,
+            delivered: 0,
+            stopped: false,
+            epoch: None,
+            unfinished: VecDeque::new(),
+            jobs: Vec::new(),
+        }
+    }
+
+    /// Begins a new generation at `next`. Returns its number.
+    pub(crate) fn restart(&mut self, next: Option<(u64, u64)>) -> u64 {
+        self.generation += 1;
+        self.next = next;
+        self.opened = 0;
+        self.delivered = 0;
+        self.unfinished.clear();
+        self.generation
+    }
+
+    /// Ends everything. Returns the last generation, of which there is nothing.
+    pub(crate) fn stop(&mut self) -> u64 {
+        self.stopped = true;
+        self.restart(None)
+    }
+}
+
+impl Engine {
+    /// Opens the next batch and queues its jobs, if it may be opened.
+    pub(crate) fn open_next(&self) -> Opening {
+        let mut ahead = lock(&self.ahead);
+        if ahead.stopped {
+            return Opening::Stopped;
+        }
+        let Some((epoch, number)) = ahead.next else { return Opening::Nothing };
+        if self.settings.epochs.is_some_and(|limit| epoch >= limit) {
+            return Opening::Nothing;
+        }
+        let in_flight = ahead.opened - ahead.delivered;
+        if in_flight >= self.read_ahead() as u64 || (in_flight > 0 && self.is_over_budget()) {
+            return Opening::Full;
+        }
+        if let Delivery::Ready { window } = self.settings.delivery {
+            while ahead.unfinished.front().is_some_and(|lot| lot.countdown.is_done()) {
+                ahead.unfinished.pop_front();
+            }
+            let oldest = ahead.unfinished.front().map_or(ahead.opened, |lot| lot.turn);
+            if ahead.opened - oldest >= window as u64 {
+                return Opening::Nothing;
+            }
+        }
+        let identity = Identity { generation: ahead.generation, turn: ahead.opened, epoch, number };
+        let range = self.plan.batch_range(number);
+        let slots = (range.end - range.start) as u32;
+        let rows = match self.rows() {
+            Ok(Rows::None) => None,
+            Ok(Rows::Taken(block, layout)) => Some((block, layout)),
+            Ok(Rows::Full) => return Opening::Full,
+            Err(error) => {
+                // The batch fails, the ones after it may fit again.
+                self.step_past(&mut ahead, epoch, number);
+                drop(ahead);
+                let failed = Finished::failed(identity, error, self.now_ns());
+                let _ = self.shelf.put(identity.generation, identity.turn, failed);
+                return Opening::Opened;
+            }
+        };
+        let (positions, indices) = self.members(&mut ahead, epoch, range.start, slots);
+        let draft = match self.settings.delivery {
+            Delivery::InOrder => {
+                let members = indices.clone();
+                let now = self.now_ns();
+                let keeps = self.keeps_parcels();
+                Some(Arc::new(Draft::new(identity, members, slots, rows, keeps, now)))
+            }
+            Delivery::Ready { .. } => None,
+        };
+        let lot = Arc::new(Lot {
+            generation: identity.generation,
+            turn: identity.turn,
+            epoch,
+            indices,
+            positions,
+            draft,
+            countdown: Countdown::new(slots),
+        });
+        if lot.draft.is_none() {
+            ahead.unfinished.push_back(Arc::clone(&lot));
+        }
+        let jobs = self.cut(&mut ahead.jobs, &lot, slots);
+        self.policy.submit(&mut ahead.jobs);
+        self.step_past(&mut ahead, epoch, number);
+        let room = ahead.opened - ahead.delivered < self.read_ahead() as u64;
+        drop(ahead);
+        if self.policy.anyone_may_take() {
+            // The opener takes one job itself; one more is woken if another batch may be opened.
+            self.bell.ring(jobs - 1 + usize::from(room));
+        } else {
+            self.bell.ring_all();
+        }
+        Opening::Opened
+    }
+
+    /// How many batches may be opened and not delivered.
+    fn read_ahead(&self) -> usize {
+        let prefetch = self.settings.prefetch;
+        match (&self.settings.delivery, &self.layout) {
+            (Delivery::InOrder, _) | (_, None) => prefetch,
+            // Blocks are taken when samples are placed, which must not fail for want of budget; so
+            // the budget is turned into a number of batches here.
+            (Delivery::Ready { .. }, Some(layout)) => {
+                let fit = self.pool.budget() / (layout.bytes as u64).max(1);
+                prefetch.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
+            }
+        }
+    }
+
+    /// Whether values of varying length, which have no block yet, are expected to exceed the budget,
+    /// or bytes that were loaded and not built yet do.
+    fn is_over_budget(&self) -> bool {
+        self.pool.bytes().undelivered + self.handoff.bytes() >= self.pool.budget()
+    }
+
+    /// The block of the next in-order batch.
+    fn rows(&self) -> Result<Rows, crate::Error> {
+        let Some(layout) = &self.layout else { return Ok(Rows::None) };
+        if !matches!(self.settings.delivery, Delivery::InOrder) {
+            return Ok(Rows::None);
+        }
+        Ok(match self.pool.try_take(layout.bytes)? {
+            Some(block) => Rows::Taken(block, layout.clone()),
+            None => Rows::Full,
+        })
+    }
+
+    /// Which samples the batch has: as planned, or as an earlier run delivered them.
+    fn members(
+        &self,
+        ahead: &mut Ahead,
+        epoch: u64,
+        first: u64,
+        slots: u32,
+    ) -> (Positions, Vec<SampleIndex>) {
+        if ahead.epoch.as_ref().is_none_or(|plan| plan.epoch() != epoch) {
+            // The old one goes first: an order may keep a table for its epoch.
+            ahead.epoch = None;
+            ahead.epoch = Some(self.plan.epoch(epoch));
+        }
+        let plan = ahead.epoch.as_ref().expect("made above");
+        let log = self.settings.replay.iter().find(|log| log.epoch() == epoch);
+        match log {
+            None => {
+                let mut indices = vec![SampleIndex(0); slots as usize];
+                plan.fill(Position(first), &mut indices);
+                (Positions::From(first), indices)
+            }
+            Some(log) => {
+                let range = first as usize..first as usize + slots as usize;
+                let positions = log.positions()[range].to_vec();
+                let indices = positions.iter().map(|p| plan.index(Position(*p))).collect();
+                (Positions::Replayed(positions), indices)
+            }
+        }
+    }
+
+    /// Cuts a lot into jobs. Returns how many.
+    fn cut(&self, jobs: &mut Vec<Job<Work>>, lot: &Arc<Lot>, slots: u32) -> usize {
+        let mean_ns = self.costs.mean_ns();
+        // Under a time limit, and where loading is apart, each sample is on its own.
+        let alone = self.settings.sample_timeout.is_some() || self.settings.io_workers > 0;
+        let single = self.settings.policy.wants_costs() && mean_ns >= ORDER_SINGLY_NS;
+        let grain = if alone || single { 1 } else { grain(mean_ns, slots as usize) as u32 };
+        let mut start = 0;
+        while start < slots {
+            let end = (start + grain).min(slots);
+            let cost = if self.settings.policy.wants_costs() {
+                let costs = lot.indices[start as usize..end as usize].iter();
+                costs.map(|i| self.costs.expect(i.0, || self.hint(*i))).sum()
+            } else {
+                mean_ns * f64::from(end - start)
+            };
+            let work = Work { lot: Arc::clone(lot), slots: start..end, attempt: 0 };
+            jobs.push(Job { batch: lot.turn, cost_ns: cost as u64, samples: end - start, work });
+            start = end;
+        }
+        jobs.len()
+    }
+
+    /// Moves on to the batch after (`epoch`, `number`).
+    fn step_past(&self, ahead: &mut Ahead, epoch: u64, number: u64) {
+        ahead.opened += 1;
+        ahead.next = Some(match number + 1 < self.plan.batches() {
+            true => (epoch, number + 1),
+            false => (epoch + 1, 0),
+        });
+    }
+
+    /// Queues a job again, unless its generation is over.
+    pub(crate) fn submit_again(&self, generation: u64, job: Job<Work>) {
+        let ahead = lock(&self.ahead);
+        if ahead.generation == generation {
+            self.policy.submit(&mut vec![job]);
+            drop(ahead);
+            self.bell.ring_all();
+        }
+    }
+
+    /// The consumer took a batch: the next may be opened.
+    pub(crate) fn count_delivered(&self, generation: u64) {
+        let mut ahead = lock(&self.ahead);
+        if ahead.generation == generation {
+            ahead.delivered += 1;
+            drop(ahead);
+            self.bell.ring(1);
+        }
+    }
+}
+
+/// Policies that order by cost get samples one by one from this mean cost on, so that a dear one is
+/// not hidden among cheap ones.
+const ORDER_SINGLY_NS: f64 = 2_000.0;
+
+/// The block of a batch that is being opened.
+enum Rows {
+    /// It needs none.
+    None,
+    /// There it is.
+    Taken(crate::assemble::Block, crate::assemble::Layout),
+    /// The budget is used up.
+    Full,
+}

@@ -1,0 +1,344 @@
+//! Describing a loader.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+
+use crate::assemble::{Collate, Depot, Pool, Schema};
+use crate::engine::{Engine, Settings};
+use crate::error::{BuildError, OnError};
+use crate::measure::tally::Tally;
+use crate::plan::{Boundary, Order, Plan};
+use crate::schedule::{PolicyKind, costs::Costs};
+use crate::state::State;
+use crate::sync::Mutex;
+use crate::work::{Bell, Crew, Dataset, Handoff, Journal, Watchlist, usable_cores};
+
+use super::{Ahead, Composer, Delivery, Loader, OrderLog, Shelf};
+
+/// Threads beyond this are a mistake, not a wish.
+const MOST_THREADS: usize = 4096;
+/// The byte budget where none is given.
+const DEFAULT_BUDGET: u64 = 2 << 30;
+
+/// Settings of a [`Loader`]. Everything but the dataset has a default.
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct LoaderBuilder {
+    dataset: Box<dyn Dataset>,
+    batch_size: u64,
+    order: Order,
+    seed: u64,
+    boundary: Boundary,
+    rank: (u64, u64),
+    workers: Option<usize>,
+    io_workers: usize,
+    pin: bool,
+    policy: PolicyKind,
+    prefetch: Option<usize>,
+    memory: Option<u64>,
+    delivery: Delivery,
+    replay: Vec<OrderLog>,
+    on_error: OnError,
+    max_errors: Option<u64>,
+    sample_timeout: Option<Duration>,
+    epochs: Option<u64>,
+    collate: Option<Arc<dyn Collate>>,
+    resume: Option<State>,
+}
+
+impl LoaderBuilder {
+    pub(crate) fn new(dataset: Box<dyn Dataset>) -> LoaderBuilder {
+        LoaderBuilder {
+            dataset,
+            batch_size: 1,
+            order: Order::Sequential,
+            seed: 0,
+            boundary: Boundary::Keep,
+            rank: (0, 1),
+            workers: None,
+            io_workers: 0,
+            pin: false,
+            policy: PolicyKind::default(),
+            prefetch: None,
+            memory: None,
+            delivery: Delivery::InOrder,
+            replay: Vec::new(),
+            on_error: OnError::Raise,
+            max_errors: None,
+            sample_timeout: None,
+            epochs: None,
+            collate: None,
+            resume: None,
+        }
+    }
+
+    /// Samples per batch. Default 1.
+    pub fn batch_size(mut self, samples: u64) -> Self {
+        self.batch_size = samples;
+        self
+    }
+
+    /// A new random order each epoch, the same for the same seed.
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.order = Order::Shuffled;
+        self.seed = seed;
+        self
+    }
+
+    /// Which samples, in which order. Default: all, one after the other.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// What every random decision depends on. Default 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// What happens where the samples do not fill the last batch. Default: it is short.
+    pub fn boundary(mut self, boundary: Boundary) -> Self {
+        self.boundary = boundary;
+        self
+    }
+
+    /// Deliver the share of process `rank` of `world`.
+    pub fn rank(mut self, rank: u64, world: u64) -> Self {
+        self.rank = (rank, world);
+        self
+    }
+
+    /// Threads that make samples. Default: the cores this process may use, less one for the training
+    /// loop, at least one. With 0 the caller makes them.
+    pub fn workers(mut self, threads: usize) -> Self {
+        self.workers = Some(threads);
+        self
+    }
+
+    /// Threads that only load, so that many reads can be under way while few cores compute. Default
+    /// 0: each worker does all stages of a sample.
+    pub fn io_workers(mut self, threads: usize) -> Self {
+        self.io_workers = threads;
+        self
+    }
+
+    /// Bind each worker to a core. Default: no; the kernel mostly knows better.
+    pub fn pin_workers(mut self, pin: bool) -> Self {
+        self.pin = pin;
+        self
+    }
+
+    /// Who does what. Default: work stealing.
+    pub fn policy(mut self, policy: PolicyKind) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// How many batches may be begun ahead of the one the consumer waits for. Default: 4, or the
+    /// number of workers if that is more.
+    pub fn prefetch(mut self, batches: usize) -> Self {
+        self.prefetch = Some(batches);
+        self
+    }
+
+    /// How many bytes undelivered batches and idle blocks may take. Default 2 GiB, or one batch if
+    /// that is more.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// Which samples a batch is made of. Default: those that were planned for it.
+    pub fn delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
+    /// Deliver an epoch as an earlier run in `ready` order did. May be given for several epochs.
+    pub fn replay(mut self, log: OrderLog) -> Self {
+        self.replay.push(log);
+        self
+    }
+
+    /// What is done about a sample that cannot be made. Default: its batch is an error.
+    pub fn on_error(mut self, policy: OnError) -> Self {
+        self.on_error = policy;
+        self
+    }
+
+    /// How many samples may be skipped or replaced before that is an error itself. Default: any number.
+    pub fn max_errors(mut self, samples: u64) -> Self {
+        self.max_errors = Some(samples);
+        self
+    }
+
+    /// How long one sample may take before it is given up. Needs workers. Samples are then made aside
+    /// and copied into their batch, since one that is given up may still be written to.
+    pub fn sample_timeout(mut self, limit: Duration) -> Self {
+        self.sample_timeout = Some(limit);
+        self
+    }
+
+    /// Begin no epoch after this many. Default: the next epoch is always begun while one drains.
+    pub fn epochs(mut self, count: u64) -> Self {
+        self.epochs = Some(count);
+        self
+    }
+
+    /// Put batches together in another way than field by field.
+    pub fn collate(mut self, collate: impl Collate) -> Self {
+        self.collate = Some(Arc::new(collate));
+        self
+    }
+
+    /// Go on where a state was taken.
+    pub fn resume(mut self, state: State) -> Self {
+        self.resume = Some(state);
+        self
+    }
+
+    /// Checks everything and starts the workers. They sleep until the first epoch is begun.
+    pub fn build(self) -> Result<Loader, BuildError> {
+        let schema = Schema::new(self.dataset.fields())?;
+        let plan = Plan::builder(self.dataset.len())
+            .order(self.order.clone())
+            .seed(self.seed)
+            .batch_size(self.batch_size)
+            .boundary(self.boundary)
+            .rank(self.rank.0, self.rank.1)
+            .build()?;
+        self.check(&plan)?;
+        let workers = self.workers.unwrap_or_else(|| usable_cores().saturating_sub(1).max(1));
+        let rows = usize::try_from(self.batch_size.min(plan.samples())).unwrap_or(usize::MAX);
+        let budget = self.memory.unwrap_or(DEFAULT_BUDGET);
+        let layout = match schema.layout(rows) {
+            _ if self.collate.is_some() => None,
+            Some(layout) if layout.bytes == 0 && schema.variable() > 0 => None,
+            Some(layout) if self.memory.is_none_or(|memory| layout.bytes as u64 <= memory) => {
+                Some(layout)
+            }
+            too_large => {
+                let batch = too_large.map_or(u64::MAX, |layout| layout.bytes as u64);
+                return Err(BuildError::BudgetTooSmall { batch, budget });
+            }
+        };
+        let budget = budget.max(layout.as_ref().map_or(0, |layout| layout.bytes as u64));
+        let at = self.resume.as_ref().map_or((0, 0), |state| (state.epoch(), state.batch()));
+        let prefetch = match workers {
+            0 => 1,
+            _ => self.prefetch.unwrap_or_else(|| workers.max(4)),
+        };
+        let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
+        let threads = takers + if self.io_workers > 0 { workers } else { 0 };
+        let engine = Arc::new(Engine {
+            costs: Costs::new(plan.dataset_len(), self.policy.wants_costs()),
+            policy: self.policy.build(takers),
+            pool: Pool::new(budget),
+            depot: Depot::default(),
+            ahead: Mutex::new(Ahead::new()),
+            composer: Mutex::new(Composer::new()),
+            shelf: Shelf::new(),
+            bell: Bell::new(),
+            handoff: Handoff::new(),
+            watchlist: Watchlist::new(threads),
+            journal: Journal::default(),
+            tallies: (0..threads).map(|_| CachePadded::new(Tally::new())).collect(),
+            generation: AtomicU64::new(0),
+            origin: Instant::now(),
+            settings: Settings {
+                workers,
+                io_workers: self.io_workers,
+                policy: self.policy,
+                prefetch,
+                delivery: self.delivery,
+                replay: self.replay,
+                on_error: self.on_error,
+                max_errors: self.max_errors,
+                sample_timeout: self.sample_timeout,
+                epochs: self.epochs,
+                collate: self.collate,
+            },
+            dataset: self.dataset,
+            schema,
+            layout,
+            plan,
+        });
+        let crew = Crew::start(&engine, self.pin)?;
+        Ok(Loader::new(engine, crew, at))
+    }
+
+    fn check(&self, plan: &Plan) -> Result<(), BuildError> {
+        let zero = |setting| Err(BuildError::Zero { setting });
+        if self.prefetch == Some(0) {
+            return zero("prefetch");
+        }
+        if self.epochs == Some(0) {
+            return zero("epochs");
+        }
+        if self.sample_timeout.is_some_and(|limit| limit.is_zero()) {
+            return zero("sample_timeout");
+        }
+        for (setting, threads) in [("workers", self.workers), ("io_workers", Some(self.io_workers))]
+        {
+            if let Some(got) = threads.filter(|threads| *threads > MOST_THREADS) {
+                let (got, limit) = (got as u64, MOST_THREADS as u64);
+                return Err(BuildError::TooLarge { setting, got, limit });
+            }
+        }
+        let limit = u64::from(u32::MAX);
+        if self.batch_size > limit {
+            return Err(BuildError::TooLarge {
+                setting: "batch_size",
+                got: self.batch_size,
+                limit,
+            });
+        }
+        let inline = self.workers == Some(0);
+        if inline && self.sample_timeout.is_some() {
+            let why =
+                "without workers nobody could go on while a sample hangs; use at least 1 worker";
+            return Err(BuildError::Conflict {
+                first: "sample_timeout",
+                second: "workers = 0",
+                why,
+            });
+        }
+        if inline && self.io_workers > 0 {
+            let why = "somebody must build what they load; use at least 1 worker";
+            return Err(BuildError::Conflict { first: "io_workers", second: "workers = 0", why });
+        }
+        if let Delivery::Ready { window } = self.delivery {
+            if window == 0 {
+                return zero("window");
+            }
+            if !self.replay.is_empty() {
+                let why = "a log is replayed in order; leave out `ready`";
+                return Err(BuildError::Conflict { first: "replay", second: "ready", why });
+            }
+            if self.resume.as_ref().is_some_and(|state| state.batch() > 0) {
+                let why = "a state between two batches says which positions were delivered in order; \
+                           resume in order, or at an epoch's start";
+                return Err(BuildError::Conflict { first: "resume", second: "ready", why });
+            }
+        }
+        let fingerprint = plan.fingerprint();
+        let misfit = self.resume.as_ref().and_then(|s| s.misfit(fingerprint, plan.batches()));
+        if let Some(what) = misfit {
+            return Err(BuildError::State { what });
+        }
+        for log in &self.replay {
+            if log.plan() != fingerprint || !log.is_complete(plan.samples()) {
+                let what = format!(
+                    "the order log of epoch {} is of another plan or incomplete; build the loader with \
+                     the settings the log was taken with",
+                    log.epoch()
+                );
+                return Err(BuildError::State { what });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,411 @@
+//! The loader as its user holds it, and the iterator over one epoch.
+//!
+//! # Consumers
+//!
+//! A loader serves one epoch at a time. Each [`start_epoch`](Loader::start_epoch) gives out a new token
+//! and makes older ones void: their next call gets [`Error::Superseded`]. Calls with one token from
+//! several threads take turns at the *turnstile*, so each batch goes to one of them, in order. Starting
+//! an epoch does not pass the turnstile; it raises the generation, and whoever waits for the old one
+//! leaves. The cursor has a lock of its own that is never held while waiting.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::assemble::{Batch, Field};
+use crate::engine::{Engine, Step};
+use crate::error::{Error, SampleError};
+use crate::measure::flow::Flow;
+use crate::measure::{BatchTimes, ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
+use crate::plan::Plan;
+use crate::state::State;
+use crate::sync::lock as engine_lock;
+use crate::work::{Crew, Dataset, Desk, Stage};
+
+use super::builder::LoaderBuilder;
+use super::{Finished, OrderLog, Taken};
+
+/// Loads a dataset in parallel and delivers it in batches, epoch by epoch.
+///
+/// ```
+/// # use feedline_core::{Cause, DType, Dataset, Field, Sample};
+/// # struct Squares;
+/// # impl Dataset for Squares {
+/// #     fn len(&self) -> u64 { 1000 }
+/// #     fn fields(&self) -> Vec<Field> { vec![Field::fixed("square", DType::U64, [])] }
+/// #     fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+/// #         let i = sample.index().0;
+/// #         Ok(sample.put(0, &[i * i])?)
+/// #     }
+/// # }
+/// use feedline_core::Loader;
+///
+/// let loader = Loader::builder(Squares).batch_size(64).shuffle(7).workers(2).build()?;
+/// let mut sum = 0;
+/// for batch in loader.epoch() {
+///     sum += batch?.get("square").unwrap().as_slice::<u64>()?.iter().sum::<u64>();
+/// }
+/// assert_eq!(sum, (0..1000).map(|i| i * i).sum());
+/// println!("{}", loader.stats().explain());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Loader {
+    engine: Arc<Engine>,
+    crew: Crew,
+    cursor: Mutex<Cursor>,
+    turnstile: Mutex<Desk>,
+    flow: Mutex<Flow>,
+}
+
+/// Where delivery is.
+struct Cursor {
+    token: u64,
+    generation: u64,
+    /// The epoch being delivered or, between epochs, the next one.
+    epoch: u64,
+    /// The next batch of it.
+    number: u64,
+    /// Whether the engine works towards (`epoch`, `number`).
+    running: bool,
+    /// The token whose epoch was delivered to its end.
+    ended: Option<u64>,
+    started_ns: Option<u64>,
+}
+
+/// The right to take batches of one epoch; void as soon as another is given out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct EpochToken(u64);
+
+/// What [`Loader::next_within`] came back with.
+#[derive(Debug)]
+pub enum Next {
+    /// The next batch, or why there is none; the one after it may be asked for either way.
+    Batch(Result<Batch, Error>),
+    /// The epoch is over.
+    End,
+    /// The time is over, the batch is not there yet.
+    Pending,
+}
+
+impl Loader {
+    /// Begins to describe a loader.
+    pub fn builder(dataset: impl Dataset) -> LoaderBuilder {
+        LoaderBuilder::new(Box::new(dataset))
+    }
+
+    pub(crate) fn new(engine: Arc<Engine>, crew: Crew, at: (u64, u64)) -> Loader {
+        let cursor = Cursor {
+            token: 0,
+            generation: 0,
+            epoch: at.0,
+            number: at.1,
+            running: false,
+            ended: None,
+            started_ns: None,
+        };
+        Loader {
+            engine,
+            crew,
+            cursor: Mutex::new(cursor),
+            turnstile: Mutex::new(Desk::new(0)),
+            flow: Mutex::new(Flow::new()),
+        }
+    }
+
+    /// An iterator over the next epoch.
+    ///
+    /// Iterating to its end lets the workers go on with the epoch after it, which
+    /// the next call then finds begun. Dropping the iterator before its end cancels what is in flight;
+    /// the next call begins the epoch after it.
+    pub fn epoch(&self) -> Epoch<'_> {
+        Epoch { loader: self, token: self.start_epoch() }
+    }
+
+    /// Begins the next epoch. For iterators that cannot borrow the loader.
+    pub fn start_epoch(&self) -> EpochToken {
+        let mut cursor = lock(&self.cursor);
+        cursor.token += 1;
+        if cursor.running && cursor.number > 0 {
+            // Left half-way.
+            cursor.epoch += 1;
+            cursor.number = 0;
+            cursor.running = false;
+        }
+        if !cursor.running {
+            cursor.generation = self.engine.restart(cursor.epoch, cursor.number);
+            cursor.running = true;
+        }
+        cursor.started_ns.get_or_insert_with(|| self.engine.now_ns());
+        EpochToken(cursor.token)
+    }
+
+    /// The next batch of the epoch; waits for it.
+    pub fn next(&self, token: EpochToken) -> Option<Result<Batch, Error>> {
+        match self.next_until(token, None) {
+            Next::Batch(batch) => Some(batch),
+            Next::End | Next::Pending => None,
+        }
+    }
+
+    /// The next batch of the epoch; waits for it at most `patience`, so that the caller can look after
+    /// other things. (Without workers the caller works, and the sample it is at is finished first.)
+    pub fn next_within(&self, token: EpochToken, patience: Duration) -> Next {
+        self.next_until(token, Some(Instant::now() + patience))
+    }
+
+    fn next_until(&self, token: EpochToken, deadline: Option<Instant>) -> Next {
+        let asked_ns = self.engine.now_ns();
+        let mut desk = lock(&self.turnstile);
+        lock(&self.flow).asked(asked_ns);
+        let generation = {
+            let cursor = lock(&self.cursor);
+            if cursor.token != token.0 {
+                return Next::Batch(Err(Error::Superseded));
+            }
+            if !cursor.running || cursor.ended == Some(token.0) {
+                return Next::End;
+            }
+            cursor.generation
+        };
+        let taken = match self.engine.settings.workers {
+            0 => self.work_until_ready(generation, &mut desk, deadline),
+            _ => self.engine.shelf.take(generation, deadline),
+        };
+        match taken {
+            Taken::Item(finished) => self.deliver(token, generation, finished, asked_ns),
+            Taken::TimedOut => Next::Pending,
+            Taken::Superseded => Next::Batch(Err(Error::Superseded)),
+            Taken::Closed => Next::Batch(Err(Error::Closed)),
+        }
+    }
+
+    /// Without workers: the caller takes the steps a worker would.
+    fn work_until_ready(
+        &self,
+        generation: u64,
+        desk: &mut Desk,
+        deadline: Option<Instant>,
+    ) -> Taken<Finished> {
+        loop {
+            if let Some(taken) = self.engine.shelf.try_take(generation) {
+                return taken;
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Taken::TimedOut;
+            }
+            match self.engine.step(desk) {
+                Step::Worked | Step::Retired => {}
+                Step::Stopped => return Taken::Closed,
+                // Whatever was opened has been worked off and delivered, so there is always
+                // room for the next; only another thread's restart can have changed that.
+                Step::Idle(..) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn deliver(
+        &self,
+        token: EpochToken,
+        generation: u64,
+        finished: Finished,
+        asked_ns: u64,
+    ) -> Next {
+        let taken_ns = self.engine.now_ns();
+        let Finished { result, times, finished_ns } = finished;
+        if let Ok(batch) = &result {
+            batch.hand_over();
+        }
+        self.engine.count_delivered(generation);
+        {
+            let mut cursor = lock(&self.cursor);
+            if cursor.token == token.0 {
+                cursor.number += 1;
+                if cursor.number == self.engine.plan.batches() {
+                    cursor.epoch += 1;
+                    cursor.number = 0;
+                    cursor.ended = Some(token.0);
+                }
+            }
+        }
+        let times = BatchTimes { shelved_ns: taken_ns.saturating_sub(finished_ns), ..times };
+        let (samples, bytes) = match &result {
+            Ok(batch) => (batch.len() as u64, batch.byte_len() as u64),
+            Err(_) => (0, 0),
+        };
+        let shelved = self.engine.shelf.full();
+        let moments = (asked_ns, taken_ns, self.engine.now_ns());
+        lock(&self.flow).delivered(moments, times, samples, bytes, shelved);
+        Next::Batch(result)
+    }
+
+    /// Ends the epoch early: drops what is in flight and stops working ahead.
+    pub fn cancel(&self, token: EpochToken) {
+        let mut cursor = lock(&self.cursor);
+        if cursor.token == token.0 && cursor.running && cursor.ended != Some(token.0) {
+            self.engine.pause();
+            cursor.running = false;
+            // The next epoch is the one after it, if it was begun at all.
+            if cursor.number > 0 {
+                cursor.epoch += 1;
+                cursor.number = 0;
+            }
+        }
+    }
+
+    /// Batches per epoch (on this rank).
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.engine.plan.batches()
+    }
+
+    /// Never: a loader without a single batch cannot be built.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.engine.plan
+    }
+
+    /// What each sample consists of.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        self.engine.schema.fields()
+    }
+
+    /// How many threads make samples; 0 means the caller does.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.engine.settings.workers
+    }
+
+    /// Samples that could not be made so far, oldest first (at most 10,000 are kept).
+    #[must_use]
+    pub fn errors(&self) -> Vec<SampleError> {
+        self.engine.journal.list()
+    }
+
+    /// Delivered orders of the last epochs in `ready` order, oldest first.
+    #[must_use]
+    pub fn order_logs(&self) -> Vec<OrderLog> {
+        engine_lock(&self.engine.composer).logs().cloned().collect()
+    }
+
+    /// Where delivery is: everything before it has been delivered, nothing after it.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let cursor = lock(&self.cursor);
+        State::new(cursor.epoch, cursor.number, self.engine.plan.fingerprint())
+    }
+
+    /// Everything that was measured so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let engine = &self.engine;
+        let started_ns = lock(&self.cursor).started_ns;
+        let tallies = engine.tallies.iter().map(|tally| (tally, tally.stages()));
+        let mut totals = [const { None }; 3];
+        let mut workers = Vec::with_capacity(engine.tallies.len());
+        for (worker, (tally, stages)) in tallies.enumerate() {
+            use std::sync::atomic::Ordering::Relaxed;
+            workers.push(WorkerStats {
+                worker,
+                samples: tally.samples.load(Relaxed),
+                jobs: tally.jobs.load(Relaxed),
+                busy_ns: tally.busy_ns.load(Relaxed),
+                idle_for_consumer_ns: tally.idle_for_consumer_ns.load(Relaxed),
+                idle_without_work_ns: tally.idle_without_work_ns.load(Relaxed),
+                stages: Stage::ALL.into_iter().zip(&stages).map(stage_stats).collect(),
+            });
+            for (total, stage) in totals.iter_mut().zip(stages) {
+                match total {
+                    None => *total = Some(stage),
+                    Some(total) => {
+                        total.bytes += stage.bytes;
+                        total.total_ns += stage.total_ns;
+                        let _ = total.times.add(&stage.times);
+                    }
+                }
+            }
+        }
+        let (imbalance, efficiency) = stats::balance(workers.iter().map(|w| w.busy_ns));
+        let flow = lock(&self.flow);
+        Stats {
+            elapsed_ns: started_ns.map_or(0, |started| engine.now_ns() - started),
+            batches: flow.batches,
+            samples: flow.samples,
+            bytes: flow.bytes,
+            errors: engine.journal.count(),
+            lost_workers: engine.watchlist.lost.load(std::sync::atomic::Ordering::Relaxed),
+            consumer: ConsumerStats {
+                step_ns: flow.step_ns,
+                wait_ns: flow.wait_ns,
+                handover_ns: flow.handover_ns,
+                waits: Times::from(&flow.waits),
+            },
+            stages: Stage::ALL.into_iter().zip(totals.iter().flatten()).map(stage_stats).collect(),
+            workers,
+            batch_parts: flow.parts,
+            recent_batches: flow.recent.clone(),
+            occupancy: flow.occupancy.points().to_vec(),
+            imbalance,
+            efficiency,
+            steals: engine.policy.steals(),
+            memory: engine.pool.bytes(),
+            prefetch: engine.settings.prefetch,
+        }
+    }
+}
+
+fn stage_stats((stage, tally): (Stage, &crate::measure::tally::StageTally)) -> StageStats {
+    StageStats {
+        stage,
+        bytes: tally.bytes,
+        total_ns: tally.total_ns,
+        times: Times::from(&tally.times),
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        self.engine.stop();
+        // A thread that hangs in user code is left behind; it frees its share when it returns.
+        let _ = self.crew.end();
+    }
+}
+
+impl std::fmt::Debug for Loader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader")
+            .field("plan", &self.engine.plan)
+            .field("workers", &self.engine.settings.workers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The batches of one epoch. Dropping it half-way cancels the rest.
+#[derive(Debug)]
+pub struct Epoch<'a> {
+    loader: &'a Loader,
+    token: EpochToken,
+}
+
+impl Iterator for Epoch<'_> {
+    type Item = Result<Batch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.loader.next(self.token)
+    }
+}
+
+impl Drop for Epoch<'_> {
+    fn drop(&mut self) {
+        self.loader.cancel(self.token);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

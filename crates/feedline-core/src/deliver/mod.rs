@@ -1,0 +1,39 @@
+//! Finished batches to the training loop: in order, inside a byte budget, never late for want of
+//! beginning early.
+//!
+//! [`ahead`](ahead) decides how far ahead work is begun, [`shelf`](shelf) holds what is finished until
+//! its turn, [`ready`](ready) composes batches in the order samples become ready, [`Loader`] is what the
+//! user holds.
+
+mod ahead;
+mod builder;
+mod complete;
+mod loader;
+mod log;
+mod ready;
+pub(crate) mod shelf;
+
+use serde::{Deserialize, Serialize};
+
+pub use builder::LoaderBuilder;
+pub use loader::{Epoch, EpochToken, Loader, Next};
+pub use log::OrderLog;
+
+pub(crate) use ahead::{Ahead, Opening};
+pub(crate) use complete::Finished;
+pub(crate) use ready::Composer;
+pub(crate) use shelf::{Shelf, Taken};
+
+/// Which samples a batch is made of.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Exactly those that were planned for it.
+    #[default]
+    InOrder,
+    /// Whichever are ready, each exactly once per epoch.
+    Ready {
+        /// How many batches' worth of samples may be begun beyond the oldest that is not done.
+        window: usize,
+    },
+}

@@ -1,0 +1,146 @@
+//! `ready` order: batches are composed of samples as they become ready.
+//!
+//! Samples are started in planned order, at most a window ahead of the oldest that is not done. A
+//! sample that is done claims the next slot of its epoch's open draft, under the composer's lock; it is
+//! copied there outside of it. So one slow sample holds up nothing but itself: it goes into whatever
+//! batch is open when it is done, at the latest when the window closes.
+//!
+//! Each epoch has the batches its plan says, of the sizes the plan says; only the membership differs.
+//! Every sample claims exactly one slot (a failed one too: its slot is skipped or raised like in order),
+//! and an epoch's drafts have exactly as many slots as it has samples, so each comes once.
+//!
+//! The positions in the order of their claims are the delivered order. They are logged, and an
+//! [`OrderLog`] given to a later loader replays it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::assemble::{Draft, Identity};
+use crate::engine::Engine;
+use crate::plan::{Plan, SampleIndex};
+use crate::sync::lock;
+use crate::work::Lot;
+
+use super::log::OrderLog;
+
+/// How many finished epochs' logs are kept.
+const LOGS: usize = 4;
+
+/// Where ready samples go.
+pub(crate) struct Composer {
+    generation: u64,
+    first: (u64, u64),
+    epochs: Vec<Composing>,
+    logs: VecDeque<OrderLog>,
+}
+
+/// One epoch that is being composed.
+struct Composing {
+    epoch: u64,
+    positions: Vec<u64>,
+    draft: Option<Arc<Draft>>,
+}
+
+impl Composer {
+    pub(crate) fn new() -> Composer {
+        Composer { generation: 0, first: (0, 0), epochs: Vec::new(), logs: VecDeque::new() }
+    }
+
+    /// Begins a generation at batch `number` of `epoch`.
+    pub(crate) fn restart(&mut self, generation: u64, epoch: u64, number: u64, plan: &Plan) {
+        debug_assert!(number < plan.batches());
+        self.generation = generation;
+        self.first = (epoch, number);
+        self.epochs.clear();
+    }
+
+    /// Logs of the epochs that were composed to their end, oldest first.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = &OrderLog> {
+        self.logs.iter()
+    }
+}
+
+impl Engine {
+    /// Claims a slot for the sample at `slot` of `lot`. `None`: its generation is over, or the machine
+    /// has no memory for its batch (which then fails as a whole).
+    pub(crate) fn claim(
+        &self,
+        lot: &Lot,
+        slot: u32,
+        index: SampleIndex,
+    ) -> Option<(Arc<Draft>, u32)> {
+        let composer = &mut *lock(&self.composer);
+        if composer.generation != lot.generation {
+            return None;
+        }
+        let (first_epoch, first_number) = composer.first;
+        // Where this epoch's composing starts: mid-epoch only for the first one.
+        let skipped = if lot.epoch == first_epoch { first_number } else { 0 };
+        let at = match composer.epochs.iter().position(|c| c.epoch == lot.epoch) {
+            Some(at) => at,
+            None => {
+                let positions = Vec::with_capacity(self.plan.samples().min(1 << 20) as usize);
+                composer.epochs.push(Composing { epoch: lot.epoch, positions, draft: None });
+                composer.epochs.len() - 1
+            }
+        };
+        let composing = &mut composer.epochs[at];
+        let draft = match &composing.draft {
+            Some(draft) => Arc::clone(draft),
+            None => {
+                let size = self.plan.batch_size();
+                let number = skipped + composing.positions.len() as u64 / size;
+                let turn = (lot.epoch - first_epoch) * self.plan.batches() + number - first_number;
+                let identity =
+                    Identity { generation: lot.generation, turn, epoch: lot.epoch, number };
+                let draft = Arc::new(self.ready_draft(identity));
+                composing.draft = Some(Arc::clone(&draft));
+                draft
+            }
+        };
+        draft.start(self.now_ns());
+        let claimed = draft.claim(index);
+        composing.positions.push(lot.position(slot).0);
+        if claimed + 1 == draft.slots {
+            composing.draft = None;
+            let done = skipped * self.plan.batch_size() + composing.positions.len() as u64;
+            if done == self.plan.samples() {
+                let composed = composer.epochs.swap_remove(at);
+                let fingerprint = self.plan.fingerprint();
+                if skipped == 0 {
+                    if composer.logs.len() == LOGS {
+                        composer.logs.pop_front();
+                    }
+                    let log = OrderLog::new(composed.epoch, fingerprint, composed.positions);
+                    composer.logs.push_back(log);
+                }
+            }
+        }
+        Some((draft, claimed))
+    }
+
+    fn ready_draft(&self, identity: Identity) -> Draft {
+        let range = self.plan.batch_range(identity.number);
+        let slots = (range.end - range.start) as u32;
+        // Read-ahead was limited so that the budget holds it; a machine without memory for one more
+        // batch is at its end, and the allocator's abort is all that is left.
+        let rows = self.layout.as_ref().map(|layout| {
+            let block = self.pool.take(layout.bytes).unwrap_or_else(|oom| {
+                std::alloc::handle_alloc_error(
+                    std::alloc::Layout::from_size_align(oom.bytes, 64)
+                        .unwrap_or(std::alloc::Layout::new::<u8>()),
+                )
+            });
+            (block, layout.clone())
+        });
+        let now = self.now_ns();
+        Draft::new(
+            identity,
+            Vec::with_capacity(slots as usize),
+            slots,
+            rows,
+            self.keeps_parcels(),
+            now,
+        )
+    }
+}

@@ -1,0 +1,212 @@
+//! Finished batches in the order they are to be delivered.
+//!
+//! Batches are numbered in the order they will be delivered; workers put them on the shelf in any
+//! order; the consumer takes number `next`, and waits for it if it is not there.
+//!
+//! States of a place on the shelf: *empty* (in work or not begun), *full*, *taken*. The shelf's
+//! generation is raised when the consumer changes its mind (a new epoch before the last one ended);
+//! a batch of an older generation that arrives late is handed back to its bringer to be dropped.
+//!
+//! Races. `put` and `take` hold the one lock while they look and change, so a batch cannot arrive
+//! unnoticed between the consumer's look and its wait. `close` and `restart` notify under the same
+//! lock; a consumer that waits then sees `closed` or the new generation and leaves. There is one
+//! consumer at a time; a second one is superseded by its generation, never blocked.
+
+use std::collections::VecDeque;
+#[cfg(not(loom))]
+use std::time::Instant;
+
+use crate::sync::{Condvar, Mutex, lock};
+
+/// Finished batches waiting for the consumer.
+pub(crate) struct Shelf<T> {
+    state: Mutex<State<T>>,
+    arrived: Condvar,
+}
+
+struct State<T> {
+    generation: u64,
+    next: u64,
+    /// Entry i is batch `next + i`.
+    places: VecDeque<Option<T>>,
+    full: usize,
+    waiting: bool,
+    closed: bool,
+}
+
+/// What [`Shelf::take`] came back with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken<T> {
+    /// The next batch.
+    Item(T),
+    /// The deadline passed.
+    #[cfg(not(loom))]
+    TimedOut,
+    /// The generation is over: somebody else consumes now.
+    Superseded,
+    /// There will be no more.
+    Closed,
+}
+
+impl<T> Shelf<T> {
+    pub(crate) fn new() -> Shelf<T> {
+        let state = State {
+            generation: 0,
+            next: 0,
+            places: VecDeque::new(),
+            full: 0,
+            waiting: false,
+            closed: false,
+        };
+        Shelf { state: Mutex::new(state), arrived: Condvar::new() }
+    }
+
+    /// Puts batch `number` of `generation` in its place. A batch that is no longer wanted comes back.
+    pub(crate) fn put(&self, generation: u64, number: u64, item: T) -> Result<(), T> {
+        let mut state = lock(&self.state);
+        if state.closed || state.generation != generation || number < state.next {
+            return Err(item);
+        }
+        let place = (number - state.next) as usize;
+        if state.places.len() <= place {
+            state.places.resize_with(place + 1, || None);
+        }
+        state.places[place] = Some(item);
+        state.full += 1;
+        if place == 0 && state.waiting {
+            self.arrived.notify_all();
+        }
+        Ok(())
+    }
+
+    /// The next batch of `generation` if it is there.
+    pub(crate) fn try_take(&self, generation: u64) -> Option<Taken<T>> {
+        lock(&self.state).try_take(generation)
+    }
+
+    /// The next batch of `generation`, waiting for it until `deadline` (for ever if `None`).
+    #[cfg(not(loom))]
+    pub(crate) fn take(&self, generation: u64, deadline: Option<Instant>) -> Taken<T> {
+        use std::sync::PoisonError;
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(taken) = state.try_take(generation) {
+                return taken;
+            }
+            state.waiting = true;
+            match deadline {
+                None => state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Taken::TimedOut;
+                    }
+                    let waited = self.arrived.wait_timeout(state, left);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    /// loom knows no time: waits without a deadline.
+    #[cfg(loom)]
+    pub(crate) fn take(&self, generation: u64) -> Taken<T> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(taken) = state.try_take(generation) {
+                return taken;
+            }
+            state.waiting = true;
+            state = self.arrived.wait(state).unwrap();
+        }
+    }
+
+    /// Starts over with batch 0 of a new generation. Returns what was on the shelf, to be dropped
+    /// by the caller outside the lock.
+    pub(crate) fn restart(&self, generation: u64) -> VecDeque<Option<T>> {
+        let mut state = lock(&self.state);
+        state.generation = generation;
+        state.next = 0;
+        state.full = 0;
+        self.arrived.notify_all();
+        std::mem::take(&mut state.places)
+    }
+
+    /// Ends delivery for good. Returns what was on the shelf.
+    pub(crate) fn close(&self) -> VecDeque<Option<T>> {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        state.full = 0;
+        self.arrived.notify_all();
+        std::mem::take(&mut state.places)
+    }
+
+    /// How many finished batches wait.
+    pub(crate) fn full(&self) -> usize {
+        lock(&self.state).full
+    }
+}
+
+impl<T> State<T> {
+    fn try_take(&mut self, generation: u64) -> Option<Taken<T>> {
+        if self.closed {
+            return Some(Taken::Closed);
+        }
+        if self.generation != generation {
+            return Some(Taken::Superseded);
+        }
+        match self.places.front_mut() {
+            Some(place @ Some(_)) => {
+                let item = place.take();
+                self.places.pop_front();
+                self.next += 1;
+                self.full -= 1;
+                self.waiting = false;
+                item.map(Taken::Item)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn now() -> Option<Instant> {
+        Some(Instant::now())
+    }
+
+    #[test]
+    fn batches_leave_in_order_whatever_order_they_came_in() {
+        let shelf = Shelf::new();
+        for number in [2, 0, 1] {
+            shelf.put(0, number, number).unwrap();
+        }
+        assert_eq!(shelf.full(), 3);
+        for number in 0..3 {
+            assert_eq!(shelf.take(0, now()), Taken::Item(number));
+        }
+        assert_eq!(shelf.take(0, now()), Taken::TimedOut);
+    }
+
+    #[test]
+    fn a_batch_of_an_older_generation_comes_back() {
+        let shelf = Shelf::new();
+        shelf.put(0, 1, "old").unwrap();
+        assert_eq!(shelf.restart(1).len(), 2, "an empty place and the old batch");
+        assert_eq!(shelf.put(0, 0, "late"), Err("late"));
+        assert_eq!(shelf.take(0, now()), Taken::Superseded);
+        shelf.put(1, 0, "new").unwrap();
+        assert_eq!(shelf.take(1, now()), Taken::Item("new"));
+    }
+
+    #[test]
+    fn a_closed_shelf_takes_and_gives_nothing() {
+        let shelf = Shelf::new();
+        shelf.put(0, 0, 1).unwrap();
+        assert_eq!(shelf.close().len(), 1);
+        assert_eq!(shelf.put(0, 1, 2), Err(2));
+        assert_eq!(shelf.take(0, None), Taken::Closed);
+    }
+}

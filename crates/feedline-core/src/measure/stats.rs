@@ -1,0 +1,152 @@
+//! Everything that was measured, as plain data.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::assemble::PoolBytes;
+use crate::schedule::Steals;
+use crate::work::Stage;
+
+use super::flow::BatchTimes;
+use super::series::Point;
+
+/// What a loader has done so far and where the time went.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stats {
+    /// Nanoseconds since the first epoch was begun.
+    pub elapsed_ns: u64,
+    /// Batches delivered.
+    pub batches: u64,
+    /// Samples delivered.
+    pub samples: u64,
+    /// Bytes delivered.
+    pub bytes: u64,
+    /// Samples that could not be made.
+    pub errors: u64,
+    /// Worker threads that were replaced because a sample exceeded its time limit.
+    pub lost_workers: u64,
+    /// The consumer's side.
+    pub consumer: ConsumerStats,
+    /// Each worker.
+    pub workers: Vec<WorkerStats>,
+    /// Each stage, over all workers.
+    pub stages: Vec<StageStats>,
+    /// Sums over all batches of the stretches of their way.
+    pub batch_parts: BatchTimes,
+    /// The same for each of the last batches delivered (at most 256, in no particular order).
+    pub recent_batches: Vec<BatchTimes>,
+    /// Finished batches on the shelf when one was taken, over time.
+    pub occupancy: Vec<Point>,
+    /// Load-imbalance factor: `max / mean` of the workers' busy time. 1 is perfect balance.
+    pub imbalance: f64,
+    /// `total work / (max worker time x workers)`. 1 is perfect; its inverse is `imbalance`.
+    pub efficiency: f64,
+    /// Steals tried and won, and their cost.
+    pub steals: Steals,
+    /// Bytes of batches, by state.
+    pub memory: PoolBytes,
+    /// How many finished batches may wait.
+    pub prefetch: usize,
+}
+
+/// The training loop's side.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConsumerStats {
+    /// Time it spent between batches: the training step.
+    pub step_ns: u64,
+    /// Time it waited for batches.
+    pub wait_ns: u64,
+    /// Time it took to hand over batches that were ready.
+    pub handover_ns: u64,
+    /// The waits, one per batch.
+    pub waits: Times,
+}
+
+/// One worker.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerStats {
+    /// Its number.
+    pub worker: usize,
+    /// Samples it made.
+    pub samples: u64,
+    /// Jobs it took: groups of one or more samples.
+    pub jobs: u64,
+    /// Time it worked.
+    pub busy_ns: u64,
+    /// Time it slept because read-ahead or the byte budget was used up.
+    pub idle_for_consumer_ns: u64,
+    /// Time it slept because there was nothing for it to do.
+    pub idle_without_work_ns: u64,
+    /// Its stages.
+    pub stages: Vec<StageStats>,
+}
+
+/// One stage of the work.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageStats {
+    /// Which.
+    pub stage: Stage,
+    /// Bytes it produced: raw bytes for load, the batch's bytes for the last stage of a sample.
+    pub bytes: u64,
+    /// Time spent in it.
+    pub total_ns: u64,
+    /// Its times, one per sample.
+    pub times: Times,
+}
+
+/// A distribution of times.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
+impl From<&Histogram<u64>> for Times {
+    fn from(times: &Histogram<u64>) -> Times {
+        if times.is_empty() {
+            return Times::default();
+        }
+        Times {
+            count: times.len(),
+            mean_ns: times.mean(),
+            p50_ns: times.value_at_quantile(0.5),
+            p90_ns: times.value_at_quantile(0.9),
+            p99_ns: times.value_at_quantile(0.99),
+            max_ns: times.max(),
+        }
+    }
+}
+
+/// `max / mean`, and `total / (max x count)`; both 1 where nothing was done.
+pub(crate) fn balance(busy_ns: impl Iterator<Item = u64> + Clone) -> (f64, f64) {
+    let total: u64 = busy_ns.clone().sum();
+    let max = busy_ns.clone().max().unwrap_or(0);
+    if total == 0 {
+        return (1.0, 1.0);
+    }
+    let mean = total as f64 / busy_ns.count() as f64;
+    (max as f64 / mean, mean / max as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn balance_is_the_two_published_formulas() {
+        let (imbalance, efficiency) = balance([10, 20, 30].into_iter());
+        assert_eq!(imbalance, 30.0 / 20.0);
+        assert!((efficiency - 60.0 / (30.0 * 3.0)).abs() < 1e-12);
+        assert_eq!(balance([0, 0].into_iter()), (1.0, 1.0));
+    }
+}

@@ -1,0 +1,95 @@
+//! What one worker counts: written by itself, read by whoever asks for statistics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hdrhistogram::Histogram;
+
+use crate::work::Stage;
+
+/// The longest time the histograms tell apart: one hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Times with two significant digits, from a nanosecond to an hour.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 2)
+        .expect("1 <= 2*low <= high and 2 significant digits are valid bounds")
+}
+
+/// One worker's counts. Relaxed throughout: they are sums for reports and publish nothing.
+pub(crate) struct Tally {
+    pub(crate) samples: AtomicU64,
+    pub(crate) jobs: AtomicU64,
+    pub(crate) busy_ns: AtomicU64,
+    pub(crate) idle_for_consumer_ns: AtomicU64,
+    pub(crate) idle_without_work_ns: AtomicU64,
+    /// Locked once per job by its owner; contended only while statistics are read.
+    stages: Mutex<[StageTally; 3]>,
+}
+
+/// One stage on one worker.
+#[derive(Clone)]
+pub(crate) struct StageTally {
+    pub(crate) bytes: u64,
+    pub(crate) total_ns: u64,
+    pub(crate) times: Histogram<u64>,
+}
+
+/// Why a worker had nothing to do.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// Read-ahead or the byte budget is used up: the consumer is slower.
+    ForConsumer,
+    /// There is no job for this worker.
+    WithoutWork,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        let stage = || StageTally { bytes: 0, total_ns: 0, times: histogram() };
+        Tally {
+            samples: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+            busy_ns: AtomicU64::new(0),
+            idle_for_consumer_ns: AtomicU64::new(0),
+            idle_without_work_ns: AtomicU64::new(0),
+            stages: Mutex::new([stage(), stage(), stage()]),
+        }
+    }
+
+    /// Counts a job: `stage_ns` are the times of one sample of it by stage, and the other samples of
+    /// the group are taken to divide their time in the same way.
+    pub(crate) fn job(&self, samples: u64, elapsed_ns: u64, stage_ns: [u64; 3], bytes: [u64; 3]) {
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        self.samples.fetch_add(samples, Ordering::Relaxed);
+        self.busy_ns.fetch_add(elapsed_ns, Ordering::Relaxed);
+        let measured: u64 = stage_ns.iter().sum();
+        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        for stage in Stage::ALL {
+            let i = stage as usize;
+            stages[i].bytes += bytes[i];
+            if stage_ns[i] == 0 || samples == 0 {
+                continue;
+            }
+            let total = if samples == 1 {
+                stage_ns[i]
+            } else {
+                (u128::from(elapsed_ns) * u128::from(stage_ns[i]) / u128::from(measured)) as u64
+            };
+            stages[i].total_ns += total;
+            stages[i].times.saturating_record_n((total / samples).max(1), samples);
+        }
+    }
+
+    pub(crate) fn idle(&self, why: Idle, ns: u64) {
+        let counter = match why {
+            Idle::ForConsumer => &self.idle_for_consumer_ns,
+            Idle::WithoutWork => &self.idle_without_work_ns,
+        };
+        counter.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stages(&self) -> [StageTally; 3] {
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

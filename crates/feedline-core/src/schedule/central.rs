@@ -1,0 +1,44 @@
+//! One queue for all workers: the balance is perfect, the lock is shared.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Job, Policy};
+
+pub(super) struct Central<T> {
+    queue: Mutex<VecDeque<Job<T>>>,
+}
+
+impl<T> Central<T> {
+    pub(super) fn new() -> Central<T> {
+        Central { queue: Mutex::new(VecDeque::new()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Job<T>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Send> Policy<T> for Central<T> {
+    fn submit(&self, jobs: &mut Vec<Job<T>>) {
+        self.lock().extend(jobs.drain(..));
+    }
+
+    fn take(&self, _worker: usize) -> Option<Job<T>> {
+        self.lock().pop_front()
+    }
+
+    fn clear(&self) {
+        // Dropped outside the lock: a job may own the last reference to a batch.
+        let dropped = std::mem::take(&mut *self.lock());
+        drop(dropped);
+    }
+
+    fn queued(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn anyone_may_take(&self) -> bool {
+        true
+    }
+}

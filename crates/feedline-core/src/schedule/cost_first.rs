@@ -1,0 +1,125 @@
+//! One queue ordered by expected cost, with ageing.
+//!
+//! Shortest first minimises the mean completion time; longest first (Graham's LPT, 1969) keeps the
+//! last workers from finishing late. Either would postpone one kind of job for ever while batches
+//! keep coming, and with it every batch behind it, so a job's key ages: each batch that was submitted
+//! later starts one batch's worth of work behind,
+//!
+//! ```text
+//!   key = batch · age ± cost         age = (moving average of a batch's cost) / workers
+//! ```
+//!
+//! and a job is overtaken only by jobs whose advantage in cost exceeds the work the workers do
+//! between the two submissions. The key is fixed when the job comes in, so a heap serves.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::costs::Ema;
+use super::{Job, Policy};
+
+/// Which end of the cost scale goes first.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) enum Prefer {
+    Cheap,
+    Dear,
+}
+
+pub(super) struct CostFirst<T> {
+    prefer: Prefer,
+    workers: usize,
+    shared: Mutex<Shared<T>>,
+}
+
+struct Shared<T> {
+    heap: BinaryHeap<Entry<T>>,
+    batch_cost: Ema,
+    /// The age of the newest batch: the sum of all `age`s so far.
+    age: i128,
+    newest: Option<u64>,
+    arrivals: u64,
+}
+
+struct Entry<T> {
+    /// Lower goes first; arrival breaks ties, so equal costs keep the planned order.
+    key: Reverse<(i128, u64)>,
+    job: Job<T>,
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+impl<T> Eq for Entry<T> {}
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl<T> CostFirst<T> {
+    pub(super) fn new(prefer: Prefer, workers: usize) -> CostFirst<T> {
+        let shared = Shared {
+            heap: BinaryHeap::new(),
+            batch_cost: Ema::new(0.2),
+            age: 0,
+            newest: None,
+            arrivals: 0,
+        };
+        CostFirst { prefer, workers, shared: Mutex::new(shared) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared<T>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Send> Policy<T> for CostFirst<T> {
+    fn submit(&self, jobs: &mut Vec<Job<T>>) {
+        let mut shared = self.lock();
+        let newest = jobs.iter().map(|job| job.batch).max();
+        // A job that comes again (a substitute) belongs to a batch that has aged already.
+        if newest > shared.newest {
+            shared.newest = newest;
+            let cost: u64 = jobs.iter().map(|job| job.cost_ns).sum();
+            shared.batch_cost.learn(cost as f64);
+            // At least 1, so that batches without known costs still come in their order.
+            shared.age += (shared.batch_cost.value() / self.workers as f64).max(1.0) as i128;
+        }
+        for job in jobs.drain(..) {
+            let cost = i128::from(job.cost_ns);
+            let key = shared.age + if self.prefer == Prefer::Cheap { cost } else { -cost };
+            let arrival = shared.arrivals;
+            shared.arrivals += 1;
+            shared.heap.push(Entry { key: Reverse((key, arrival)), job });
+        }
+    }
+
+    fn take(&self, _worker: usize) -> Option<Job<T>> {
+        self.lock().heap.pop().map(|entry| entry.job)
+    }
+
+    fn clear(&self) {
+        let mut shared = self.lock();
+        shared.newest = None;
+        // Dropped outside the lock: a job may own the last reference to a batch.
+        let dropped = std::mem::take(&mut shared.heap);
+        drop(shared);
+        drop(dropped);
+    }
+
+    fn queued(&self) -> usize {
+        self.lock().heap.len()
+    }
+
+    fn anyone_may_take(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,128 @@
+//! Own queues; an idle worker takes half of a random victim's (Blumofe & Leiserson, 1999, with
+//! steal-half after Hendler & Shavit, 2002).
+//!
+//! Jobs are dealt out in turn, so that all workers begin on the batch that is needed first. A thief
+//! takes the *older* half: the victim may be stuck in a long sample, and what waits longest behind
+//! it is what delivery will ask for next. Queues are behind locks rather than lock-free: adaptive
+//! grain keeps the rate at some ten thousand jobs per second and worker, where an uncontended lock
+//! is invisible, and a thief must take many jobs at once, which lock-free deques do one by one.
+//!
+//! A thief holds one lock at a time (the victim's, then its own), so thieves cannot deadlock. Between
+//! the two the stolen jobs are in nobody's queue; they are in the hands of a worker that is awake and
+//! queues them next, so no job is lost to view for longer than that, and the bell is not needed.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use crossbeam_utils::CachePadded;
+
+use super::lanes::Lanes;
+use super::{Job, Policy, Steals};
+
+pub(super) struct Steal<T> {
+    lanes: Lanes<T>,
+    /// Relaxed: batches are submitted one at a time; this only has to go on counting.
+    next: AtomicUsize,
+    thieves: Vec<CachePadded<Thief>>,
+}
+
+/// One worker's luck so far. Written by that worker alone, hence Relaxed.
+struct Thief {
+    dice: AtomicU64,
+    tried: AtomicU64,
+    won: AtomicU64,
+    jobs: AtomicU64,
+    cost_ns: AtomicU64,
+}
+
+impl<T> Steal<T> {
+    pub(super) fn new(workers: usize) -> Steal<T> {
+        let thief = |worker: usize| Thief {
+            // Any odd, distinct seeds: whom a thief asks first must differ between thieves.
+            dice: AtomicU64::new((worker as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            tried: AtomicU64::new(0),
+            won: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+            cost_ns: AtomicU64::new(0),
+        };
+        Steal {
+            lanes: Lanes::new(workers),
+            next: AtomicUsize::new(0),
+            thieves: (0..workers).map(|w| CachePadded::new(thief(w))).collect(),
+        }
+    }
+
+    fn steal(&self, worker: usize) -> Option<Job<T>> {
+        let workers = self.lanes.count();
+        if workers == 1 || self.lanes.queued() == 0 {
+            return None;
+        }
+        let started = Instant::now();
+        let thief = &self.thieves[worker];
+        // xorshift64 (Marsaglia, 2003): a victim only has to be unpredictable to the other thieves.
+        let mut dice = thief.dice.load(Ordering::Relaxed);
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        thief.dice.store(dice, Ordering::Relaxed);
+        let start = (dice % workers as u64) as usize;
+        let mut loot = None;
+        for victim in (0..workers).map(|i| (start + i) % workers).filter(|v| *v != worker) {
+            thief.tried.fetch_add(1, Ordering::Relaxed);
+            let mut lane = self.lanes.lock(victim);
+            let half = lane.len().div_ceil(2);
+            if half > 0 {
+                loot = Some(lane.drain(..half).collect::<Vec<_>>());
+                break;
+            }
+        }
+        let job = loot.and_then(|loot| {
+            thief.won.fetch_add(1, Ordering::Relaxed);
+            thief.jobs.fetch_add(loot.len() as u64, Ordering::Relaxed);
+            let mut loot = loot.into_iter();
+            let first = loot.next();
+            self.lanes.lock(worker).extend(loot);
+            self.lanes.took_one();
+            first
+        });
+        thief.cost_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        job
+    }
+}
+
+impl<T: Send> Policy<T> for Steal<T> {
+    fn submit(&self, jobs: &mut Vec<Job<T>>) {
+        for job in jobs.drain(..) {
+            let turn = self.next.fetch_add(1, Ordering::Relaxed);
+            self.lanes.push(turn % self.lanes.count(), job);
+        }
+    }
+
+    fn take(&self, worker: usize) -> Option<Job<T>> {
+        self.lanes.pop(worker).or_else(|| self.steal(worker))
+    }
+
+    fn clear(&self) {
+        self.lanes.drain();
+    }
+
+    fn queued(&self) -> usize {
+        self.lanes.queued()
+    }
+
+    fn anyone_may_take(&self) -> bool {
+        true
+    }
+
+    fn steals(&self) -> Steals {
+        let sum = |count: fn(&Thief) -> &AtomicU64| {
+            self.thieves.iter().map(|t| count(t).load(Ordering::Relaxed)).sum()
+        };
+        Steals {
+            tried: sum(|t| &t.tried),
+            won: sum(|t| &t.won),
+            jobs: sum(|t| &t.jobs),
+            cost_ns: sum(|t| &t.cost_ns),
+        }
+    }
+}

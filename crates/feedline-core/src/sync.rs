@@ -1,0 +1,26 @@
+//! One switch between the standard library's primitives and loom's.
+//!
+//! Every protocol of the engine that loom checks ([`Bell`](crate::work::bell),
+//! [`Shelf`](crate::deliver::shelf), the countdown of a batch) imports its primitives from here, so
+//! that the code under `--cfg loom` is the code that ships.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+};
+
+/// Locks, whatever happened to the last holder.
+///
+/// User code never runs under one of the engine's locks, and its panics are caught at the sample, so
+/// a poisoned lock can only mean a panic between two statements of our own; the data is plain
+/// counters and queues that are valid at each of them.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

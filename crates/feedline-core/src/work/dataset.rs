@@ -1,0 +1,367 @@
+//! What a user of the engine implements: a dataset, and the sample it writes.
+
+use crate::assemble::{DType, Element, Field, Form, Parcel, Place, Ragged, Schema, SlotRows};
+
+use crate::plan::{SampleIndex, Stream};
+
+use super::stage::{Stage, StageWatch};
+
+/// Why user code could not make a sample.
+pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// A collection of samples that can be made in any order, from any thread.
+///
+/// ```
+/// use feedline_core::{Cause, DType, Dataset, Field, Sample};
+///
+/// struct Squares;
+///
+/// impl Dataset for Squares {
+///     fn len(&self) -> u64 {
+///         1000
+///     }
+///     fn fields(&self) -> Vec<Field> {
+///         vec![Field::fixed("square", DType::U64, [])]
+///     }
+///     fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+///         let i = sample.index().0;
+///         sample.put(0, &[i * i])?;
+///         Ok(())
+///     }
+/// }
+/// # let loader = feedline_core::Loader::builder(Squares).batch_size(10).build().unwrap();
+/// # let batch = loader.epoch().next().unwrap().unwrap();
+/// # assert_eq!(batch.get("square").unwrap().as_slice::<u64>().unwrap()[9], 81);
+/// ```
+pub trait Dataset: Send + Sync + 'static {
+    /// How many samples there are.
+    fn len(&self) -> u64;
+
+    /// What each sample consists of.
+    fn fields(&self) -> Vec<Field>;
+
+    /// Stage *load*: fetches the sample's bytes into `raw`, which is empty and reused.
+    ///
+    /// Datasets whose samples are in memory leave it out. What is read here, and not in
+    /// [`build`](Dataset::build), can be read by threads of their own
+    /// ([`io_workers`](crate::LoaderBuilder::io_workers)).
+    fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
+        let _ = (index, raw);
+        Ok(())
+    }
+
+    /// Stages *decode* and *transform*: writes every field of the sample.
+    ///
+    /// It starts in stage decode; call [`Sample::begin`] where transforming starts.
+    fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause>;
+
+    /// A number proportional to the sample's cost, such as its file's size. Policies that order by
+    /// cost use it until they have measured the sample.
+    fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        let _ = index;
+        None
+    }
+
+    /// Where the sample comes from, for messages: a path, a shard and member, a row.
+    fn origin(&self, index: SampleIndex) -> Option<String> {
+        let _ = index;
+        None
+    }
+
+    /// Whether there are no samples.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<D: Dataset + ?Sized> Dataset for std::sync::Arc<D> {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+    fn fields(&self) -> Vec<Field> {
+        (**self).fields()
+    }
+    fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
+        (**self).load(index, raw)
+    }
+    fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        (**self).build(raw, sample)
+    }
+    fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        (**self).cost_hint(index)
+    }
+    fn origin(&self, index: SampleIndex) -> Option<String> {
+        (**self).origin(index)
+    }
+}
+
+/// The sample being made: what it is, and where its fields are written.
+pub struct Sample<'a> {
+    index: SampleIndex,
+    epoch: u64,
+    seed: u64,
+    schema: &'a Schema,
+    rows: Option<SlotRows<'a>>,
+    parcel: &'a mut Parcel,
+    watch: StageWatch<'a>,
+}
+
+/// Why a field of a sample could not be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// No such field.
+    #[error("there is no field {field}; the dataset declares {count}")]
+    NoSuchField {
+        /// The number asked for.
+        field: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The values' type is not the field's.
+    #[error(
+        "field `{field}` has dtype {expected}, got values of {got}; convert them or declare {got}"
+    )]
+    DType {
+        /// The field's name.
+        field: String,
+        /// Its dtype.
+        expected: DType,
+        /// The values' dtype.
+        got: DType,
+    },
+    /// The value's shape does not fit the field's.
+    #[error(
+        "field `{field}` has shape {expected}, got {got}; make the shapes equal or declare the field ragged"
+    )]
+    Shape {
+        /// The field's name.
+        field: String,
+        /// The declared shape.
+        expected: String,
+        /// The value's shape.
+        got: String,
+    },
+    /// Text that is not UTF-8.
+    #[error(
+        "field `{field}` is text, but its value is not UTF-8 (at byte {at}); declare it with `Field::bytes`"
+    )]
+    NotUtf8 {
+        /// The field's name.
+        field: String,
+        /// How many bytes of it are valid.
+        at: usize,
+    },
+    /// In-place writing of a field whose length is not known beforehand.
+    #[error(
+        "field `{field}` has no fixed shape, so it has no slot to view; use `put_shaped` or `put_bytes`"
+    )]
+    NoSlot {
+        /// The field's name.
+        field: String,
+    },
+    /// A field was left out.
+    #[error("field `{field}` was not written; every sample must write every field")]
+    Missing {
+        /// The field's name.
+        field: String,
+    },
+}
+
+impl<'a> Sample<'a> {
+    pub(crate) fn new(
+        identity: (SampleIndex, u64, u64),
+        schema: &'a Schema,
+        rows: Option<SlotRows<'a>>,
+        parcel: &'a mut Parcel,
+        watch: StageWatch<'a>,
+    ) -> Sample<'a> {
+        let record = if rows.is_some() { 0 } else { schema.record_bytes() };
+        parcel.reset(record, schema.variable(), schema.fields().len());
+        let (index, epoch, seed) = identity;
+        Sample { index, epoch, seed, schema, rows, parcel, watch }
+    }
+
+    /// Which sample of the dataset is wanted.
+    #[must_use]
+    pub fn index(&self) -> SampleIndex {
+        self.index
+    }
+
+    /// The epoch it is wanted for.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// A random stream of this sample's own: the same for one seed, epoch and sample, whichever
+    /// worker asks.
+    #[must_use]
+    pub fn rng(&self) -> Stream {
+        Stream::new(self.seed, self.epoch, self.index.0)
+    }
+
+    /// Says that `stage` starts now; its time is measured apart.
+    pub fn begin(&mut self, stage: Stage) {
+        self.watch.begin(stage);
+    }
+
+    /// Writes all values of a field: exactly as many as a fixed shape has, or any number for a
+    /// field with a single, varying axis.
+    pub fn put<T: Element>(&mut self, field: usize, values: &[T]) -> Result<(), WriteError> {
+        let declared = self.field(field)?;
+        match declared.form() {
+            Form::Fixed { .. } => {
+                let view = self.view::<T>(field)?;
+                if view.len() != values.len() {
+                    return Err(self.wrong_shape(field, &[values.len()]));
+                }
+                self.view::<T>(field)?.copy_from_slice(values);
+                Ok(())
+            }
+            _ => self.put_shaped(field, &[values.len()], values),
+        }
+    }
+
+    /// Writes a value of the given shape, its elements in row-major order.
+    pub fn put_shaped<T: Element>(
+        &mut self,
+        field: usize,
+        shape: &[usize],
+        values: &[T],
+    ) -> Result<(), WriteError> {
+        let declared = self.field(field)?;
+        if !T::is(declared.dtype()) {
+            return Err(self.wrong_dtype(field, T::DTYPE));
+        }
+        let count = shape.iter().try_fold(1usize, |n, axis| n.checked_mul(*axis));
+        let fits = count == Some(values.len())
+            && match declared.form() {
+                Form::Fixed { shape: expected } => expected == shape,
+                Form::Ragged { shape: expected, rule } => {
+                    expected.len() == shape.len()
+                        && expected.iter().zip(shape).all(|(e, s)| e.is_none_or(|e| e == *s))
+                        && rule.admits(shape)
+                }
+                Form::Bytes { .. } => shape.len() == 1,
+            };
+        if !fits {
+            return Err(self.wrong_shape(field, shape));
+        }
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        if let Form::Bytes { text: true } = declared.form() {
+            self.check_text(field, bytes)?;
+        }
+        self.slot(field, bytes.len(), Some(shape)).copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Writes raw bytes: to a field of bytes or text, or the elements of a fixed field in native
+    /// byte order.
+    pub fn put_bytes(&mut self, field: usize, bytes: &[u8]) -> Result<(), WriteError> {
+        let declared = self.field(field)?;
+        match declared.form() {
+            Form::Bytes { text } => {
+                if *text {
+                    self.check_text(field, bytes)?;
+                }
+                self.slot(field, bytes.len(), Some(&[bytes.len()])).copy_from_slice(bytes);
+            }
+            Form::Fixed { .. } => {
+                let slot = self.view_bytes(field)?;
+                if slot.len() != bytes.len() {
+                    return Err(self.wrong_shape(field, &[bytes.len()]));
+                }
+                self.view_bytes(field)?.copy_from_slice(bytes);
+            }
+            Form::Ragged { .. } => {
+                return Err(self.wrong_dtype(field, DType::U8));
+            }
+        }
+        Ok(())
+    }
+
+    /// The slot of a fixed field, to be written in place. What it holds before is unspecified.
+    pub fn view<T: Element>(&mut self, field: usize) -> Result<&mut [T], WriteError> {
+        if !T::is(self.field(field)?.dtype()) {
+            return Err(self.wrong_dtype(field, T::DTYPE));
+        }
+        self.view_bytes(field).map(bytemuck::cast_slice_mut)
+    }
+
+    /// The slot of a fixed field as bytes.
+    pub fn view_bytes(&mut self, field: usize) -> Result<&mut [u8], WriteError> {
+        let declared = self.field(field)?;
+        match self.schema.place(field) {
+            Place::Row { bytes, .. } => Ok(self.slot(field, bytes, None)),
+            Place::Loose { .. } => Err(WriteError::NoSlot { field: declared.name().to_string() }),
+        }
+    }
+
+    /// The place of `field`'s value, `len` bytes long, marked as written.
+    fn slot(&mut self, field: usize, len: usize, shape: Option<&[usize]>) -> &mut [u8] {
+        self.parcel.written[field] = true;
+        match self.schema.place(field) {
+            Place::Row { bytes, offset } => match &mut self.rows {
+                Some(rows) => rows.row(field),
+                None => &mut self.parcel.record.bytes_mut()[offset..offset + bytes],
+            },
+            Place::Loose { part } => {
+                let part = &mut self.parcel.parts[part];
+                part.shape.clear();
+                part.shape.extend_from_slice(shape.unwrap_or(&[]));
+                part.data.set_len(len);
+                part.data.bytes_mut()
+            }
+        }
+    }
+
+    fn field(&self, field: usize) -> Result<&'a Field, WriteError> {
+        let fields = self.schema.fields();
+        fields.get(field).ok_or(WriteError::NoSuchField { field, count: fields.len() })
+    }
+
+    fn wrong_dtype(&self, field: usize, got: DType) -> WriteError {
+        let field = &self.schema.fields()[field];
+        WriteError::DType { field: field.name().to_string(), expected: field.dtype(), got }
+    }
+
+    fn wrong_shape(&self, field: usize, got: &[usize]) -> WriteError {
+        let field = &self.schema.fields()[field];
+        let expected = match field.form() {
+            Form::Fixed { shape } => format!("{shape:?}"),
+            Form::Ragged { rule: Ragged::PadTo { shape, .. }, .. } => format!("at most {shape:?}"),
+            Form::Ragged { shape, .. } => {
+                let axes = shape.iter().map(|s| s.map_or("*".to_string(), |s| s.to_string()));
+                format!("[{}]", axes.collect::<Vec<_>>().join(", "))
+            }
+            Form::Bytes { .. } => "[*]".to_string(),
+        };
+        WriteError::Shape { field: field.name().to_string(), expected, got: format!("{got:?}") }
+    }
+
+    fn check_text(&self, field: usize, bytes: &[u8]) -> Result<(), WriteError> {
+        std::str::from_utf8(bytes).map(|_| ()).map_err(|e| WriteError::NotUtf8 {
+            field: self.schema.fields()[field].name().to_string(),
+            at: e.valid_up_to(),
+        })
+    }
+
+    /// Refuses a sample with a field left out: its slot would still hold an older sample's value.
+    pub(crate) fn check_complete(&self) -> Result<(), WriteError> {
+        match self.parcel.written.iter().position(|written| !written) {
+            None => Ok(()),
+            Some(field) => {
+                Err(WriteError::Missing { field: self.schema.fields()[field].name().to_string() })
+            }
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        self.watch.current()
+    }
+
+    pub(crate) fn stop_watch(self) -> [u64; 3] {
+        self.watch.stop()
+    }
+}

@@ -1,0 +1,116 @@
+//! What one worker has of its own, and what is known of the sample on its desk.
+//!
+//! # Time limits
+//!
+//! User code cannot be interrupted, so a sample that exceeds its limit is given up, not stopped.
+//! Each worker notes the sample it begins on the [`Watchlist`]; a watcher looks through the list, and
+//! whoever *takes the note* decides the sample's fate:
+//!
+//! ```text
+//!            begin                 worker takes the note: the sample is placed
+//!   empty ──────────► noted ──┬──────────────────────────────────────────────► empty
+//!                             └──────────────────────────────────────────────► empty
+//!                                  watcher takes it: the sample has failed, the worker is replaced
+//! ```
+//!
+//! Both take it under the note's lock, so exactly one of them does. A worker that comes back and
+//! finds its note gone throws its result away and ends: another thread sits at its place by then.
+//! The sample was made aside (never in the batch's own memory), so that nobody sees what it writes.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::assemble::Parcel;
+
+use super::lot::Lot;
+use super::stage::Stage;
+
+/// One worker's own things, reused from sample to sample.
+pub(crate) struct Desk {
+    pub(crate) worker: usize,
+    pub(crate) raw: Vec<u8>,
+    pub(crate) parcel: Parcel,
+}
+
+impl Desk {
+    pub(crate) fn new(worker: usize) -> Desk {
+        Desk { worker, raw: Vec::new(), parcel: Parcel::default() }
+    }
+}
+
+/// The sample a worker is at.
+pub(crate) struct Note {
+    pub(crate) lot: Arc<Lot>,
+    pub(crate) slot: u32,
+    pub(crate) attempt: u32,
+    pub(crate) since: Instant,
+}
+
+/// What all workers are at, for those who mind the time.
+pub(crate) struct Watchlist {
+    places: Vec<Place>,
+    closed: Mutex<bool>,
+    closing: Condvar,
+    pub(crate) lost: AtomicU64,
+}
+
+struct Place {
+    note: Mutex<Option<Note>>,
+    stage: AtomicU8,
+}
+
+impl Watchlist {
+    pub(crate) fn new(workers: usize) -> Watchlist {
+        let place = || Place { note: Mutex::new(None), stage: AtomicU8::new(0) };
+        Watchlist {
+            places: (0..workers).map(|_| place()).collect(),
+            closed: Mutex::new(false),
+            closing: Condvar::new(),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn begin(&self, worker: usize, note: Note) {
+        *lock(&self.places[worker].note) = Some(note);
+    }
+
+    /// The worker is done. Returns whether the sample is still its own to place.
+    pub(crate) fn finish(&self, worker: usize) -> bool {
+        lock(&self.places[worker].note).take().is_some()
+    }
+
+    /// Where the worker shows the stage it is in.
+    pub(crate) fn stage_of(&self, worker: usize) -> &AtomicU8 {
+        &self.places[worker].stage
+    }
+
+    /// Takes the notes of workers that exceed `limit`.
+    pub(crate) fn overdue(&self, limit: Duration) -> Vec<(usize, Stage, Note)> {
+        let mut overdue = Vec::new();
+        for (worker, place) in self.places.iter().enumerate() {
+            let mut note = lock(&place.note);
+            if note.as_ref().is_some_and(|note| note.since.elapsed() > limit) {
+                let stage = Stage::from_u8(place.stage.load(Ordering::Relaxed));
+                overdue.extend(note.take().map(|note| (worker, stage, note)));
+            }
+        }
+        overdue
+    }
+
+    /// Sleeps for `pause`. Returns whether the list was closed meanwhile.
+    pub(crate) fn rest(&self, pause: Duration) -> bool {
+        let closed = lock(&self.closed);
+        let waited = self.closing.wait_timeout_while(closed, pause, |closed| !*closed);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub(crate) fn close(&self) {
+        *lock(&self.closed) = true;
+        self.closing.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,36 @@
+//! The list of samples that could not be made.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::SampleError;
+
+/// How many errors are kept one by one; all are counted.
+const KEPT: usize = 10_000;
+
+/// Errors so far.
+#[derive(Default)]
+pub(crate) struct Journal {
+    entries: Mutex<(Vec<SampleError>, u64)>,
+}
+
+impl Journal {
+    /// Notes an error and returns how many there are now.
+    pub(crate) fn note(&self, error: &SampleError) -> u64 {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.0.len() < KEPT {
+            entries.0.push(error.clone());
+        }
+        entries.1 += 1;
+        entries.1
+    }
+
+    /// The errors, oldest first.
+    pub(crate) fn list(&self) -> Vec<SampleError> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// How many there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}

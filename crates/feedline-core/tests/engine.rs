@@ -1,0 +1,26 @@
+//! The engine as its users meet it.
+//!
+//! * `order`: what is delivered, in which order, whatever the number of workers and the policy.
+//! * `errors`: failing, panicking and hanging samples under each policy.
+//! * `fields`: fixed, ragged, packed, text; custom collation.
+//! * `lifecycle`: epochs, dropping at any moment, budgets, states.
+//! * `ready`: batches of samples as they become ready.
+//! * `measures`: that the numbers add up.
+//! * `settings`: refusals that say what to pass instead.
+
+#[path = "engine/common.rs"]
+mod common;
+#[path = "engine/errors.rs"]
+mod errors;
+#[path = "engine/fields.rs"]
+mod fields;
+#[path = "engine/lifecycle.rs"]
+mod lifecycle;
+#[path = "engine/measures.rs"]
+mod measures;
+#[path = "engine/order.rs"]
+mod order;
+#[path = "engine/ready.rs"]
+mod ready;
+#[path = "engine/settings.rs"]
+mod settings;

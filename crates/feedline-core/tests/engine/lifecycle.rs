@@ -1,0 +1,358 @@
+//! Epochs, dropping at any moment, budgets, states.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use feedline_core::{
+    Cause, Delivery, Error, Loader, LoaderBuilder, Next, PolicyKind, SampleIndex, State,
+};
+
+use crate::common::{Numbers, epoch, flat, numbers, samples, uneven};
+
+#[test]
+fn epochs_differ_and_each_is_complete() {
+    let loader = Loader::builder(numbers(100)).batch_size(9).shuffle(5).workers(2).build().unwrap();
+    let epochs: Vec<_> = (0..4).map(|_| epoch(&loader)).collect();
+    for e in &epochs {
+        assert_eq!(flat(e), (0..100).collect::<Vec<_>>());
+    }
+    assert!(epochs.windows(2).all(|pair| pair[0] != pair[1]));
+}
+
+#[test]
+fn an_iterator_dropped_half_way_is_followed_by_the_next_epoch() {
+    for workers in [0, 2] {
+        let reference =
+            Loader::builder(numbers(64)).batch_size(4).shuffle(9).workers(0).build().unwrap();
+        let expected: Vec<_> = (0..3).map(|_| epoch(&reference)).collect();
+        let loader =
+            Loader::builder(uneven(64)).batch_size(4).shuffle(9).workers(workers).build().unwrap();
+        let taken: Vec<_> = loader.epoch().take(5).map(|b| samples(&b.unwrap())).collect();
+        assert_eq!(taken, expected[0][..5]);
+        assert_eq!(epoch(&loader), expected[1]);
+        drop(loader.epoch());
+        assert_eq!(epoch(&loader), expected[2], "an epoch of which nothing was taken is not lost");
+    }
+}
+
+#[test]
+fn after_its_end_an_epoch_stays_ended() {
+    let loader = Loader::builder(numbers(4)).batch_size(4).workers(1).build().unwrap();
+    let mut epoch = loader.epoch();
+    assert!(epoch.next().is_some());
+    assert!(epoch.next().is_none());
+    assert!(epoch.next().is_none());
+}
+
+#[test]
+fn a_newer_iterator_supersedes_an_older_one() {
+    let loader = Loader::builder(numbers(40)).batch_size(4).workers(2).build().unwrap();
+    let old = loader.start_epoch();
+    assert!(matches!(loader.next(old), Some(Ok(_))));
+    let new = loader.start_epoch();
+    assert!(matches!(loader.next(old), Some(Err(Error::Superseded))));
+    let batch = loader.next(new).unwrap().unwrap();
+    assert_eq!((batch.epoch(), batch.number()), (1, 0));
+}
+
+#[test]
+fn several_threads_share_an_epoch_without_losing_or_doubling_a_batch() {
+    let loader = Loader::builder(uneven(400)).batch_size(3).shuffle(1).workers(2).build().unwrap();
+    for e in 0..3 {
+        let token = loader.start_epoch();
+        let all: Vec<Vec<u64>> = std::thread::scope(|scope| {
+            let consumers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut mine = Vec::new();
+                        while let Some(batch) = loader.next(token) {
+                            let batch = batch.unwrap();
+                            assert_eq!(batch.epoch(), e);
+                            mine.push(samples(&batch));
+                        }
+                        mine
+                    })
+                })
+                .collect();
+            consumers.into_iter().flat_map(|c| c.join().unwrap()).collect()
+        });
+        assert_eq!(flat(&all), (0..400).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn waiting_is_bounded_and_can_be_repeated() {
+    let slow = Numbers {
+        n: 2,
+        does: |_| {
+            std::thread::sleep(Duration::from_millis(60));
+            Ok(())
+        },
+    };
+    let loader = Loader::builder(slow).batch_size(2).workers(1).build().unwrap();
+    let token = loader.start_epoch();
+    let mut pending = 0;
+    loop {
+        match loader.next_within(token, Duration::from_millis(5)) {
+            Next::Pending => pending += 1,
+            Next::Batch(batch) => assert_eq!(samples(&batch.unwrap()), [0, 1]),
+            Next::End => break,
+        }
+    }
+    assert!(pending > 0);
+}
+
+#[test]
+fn what_the_user_holds_is_counted_and_never_waited_for() {
+    let loader =
+        Loader::builder(numbers(1000)).batch_size(10).workers(2).memory(4096).build().unwrap();
+    let held: Vec<_> = loader.epoch().map(Result::unwrap).collect();
+    let memory = loader.stats().memory;
+    assert_eq!(held.len(), 100);
+    assert!(memory.held_by_user >= 100 * 280, "{memory:?}");
+    assert!(memory.peak <= 4096, "{memory:?}");
+    for (i, batch) in held.iter().enumerate() {
+        assert_eq!(samples(batch)[0], 10 * i as u64, "a kept batch keeps its content");
+    }
+    drop(held);
+    assert_eq!(loader.stats().memory.held_by_user, 0);
+}
+
+#[test]
+fn batches_outlive_their_loader() {
+    let loader = Loader::builder(numbers(20)).batch_size(5).workers(2).build().unwrap();
+    let held: Vec<_> = loader.epoch().map(Result::unwrap).collect();
+    drop(loader);
+    assert_eq!(held.iter().flat_map(samples).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn read_ahead_is_bounded_by_batches_and_by_bytes() {
+    for (prefetch, memory, most) in [(3, 1 << 30, 3), (100, 3 * 320, 3)] {
+        let started = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&started);
+        let dataset = Numbers {
+            n: 1000,
+            does: move |_| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                Ok::<(), Cause>(())
+            },
+        };
+        // A batch of 10: 240 bytes of rows and 40 of x, in lines of 64.
+        let loader = Loader::builder(dataset)
+            .batch_size(10)
+            .workers(3)
+            .prefetch(prefetch)
+            .memory(memory)
+            .build()
+            .unwrap();
+        let mut epoch = loader.epoch();
+        for taken in 1..=20 {
+            epoch.next().unwrap().unwrap();
+            assert!(started.load(Ordering::SeqCst) <= 10 * (taken + most));
+        }
+        // Left alone, the workers fill the read-ahead and stop.
+        let mut last = 0;
+        loop {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = started.load(Ordering::SeqCst);
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        assert_eq!(last, 10 * (20 + most));
+    }
+}
+
+#[test]
+fn the_next_epoch_fills_while_this_one_drains_unless_it_is_the_last() {
+    for (limit, expected) in [(None, 20 + 15), (Some(1), 20)] {
+        let started = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&started);
+        let dataset = Numbers {
+            n: 20,
+            does: move |_| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                Ok::<(), Cause>(())
+            },
+        };
+        let mut builder = Loader::builder(dataset).batch_size(5).workers(2).prefetch(3);
+        if let Some(limit) = limit {
+            builder = builder.epochs(limit);
+        }
+        let loader = builder.build().unwrap();
+        loader.epoch().for_each(|b| drop(b.unwrap()));
+        let mut last = 0;
+        loop {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = started.load(Ordering::SeqCst);
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        assert_eq!(last, expected);
+    }
+}
+
+#[test]
+fn nothing_is_worked_on_before_the_first_epoch_and_nothing_after_a_cancelled_one() {
+    let started = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&started);
+    let dataset = Numbers {
+        n: 1_000_000,
+        does: move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Ok::<(), Cause>(())
+        },
+    };
+    let loader = Loader::builder(dataset).batch_size(5).workers(2).prefetch(1000).build().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(started.load(Ordering::SeqCst), 0);
+    let mut epoch = loader.epoch();
+    epoch.next().unwrap().unwrap();
+    drop(epoch);
+    // At most the samples that were being made when it was cancelled.
+    std::thread::sleep(Duration::from_millis(20));
+    let then = started.load(Ordering::SeqCst);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(started.load(Ordering::SeqCst), then);
+}
+
+/// Counts how often it is dropped.
+struct Counted(Arc<AtomicU64>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn loaders_dropped_at_random_moments_leave_nothing_behind() {
+    let dropped = Arc::new(AtomicU64::new(0));
+    let mut dice = 1u64;
+    let mut roll = |sides: u64| {
+        dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (dice >> 33) % sides
+    };
+    const TRIALS: u64 = 10_000;
+    for trial in 0..TRIALS {
+        let counted = Counted(Arc::clone(&dropped));
+        let slow = roll(4) == 0;
+        let dataset = Numbers {
+            n: 1 + roll(60),
+            does: move |i| {
+                let _alive = &counted;
+                if slow && i % 3 == 0 {
+                    std::thread::sleep(Duration::from_micros(20));
+                }
+                if i % 17 == 16 { Err("now and then".into()) } else { Ok(()) }
+            },
+        };
+        let mut builder: LoaderBuilder = Loader::builder(dataset)
+            .batch_size(1 + roll(8))
+            .shuffle(trial)
+            .workers(roll(4) as usize)
+            .prefetch(1 + roll(5) as usize)
+            .policy(PolicyKind::ALL[roll(7) as usize]);
+        match roll(5) {
+            0 => builder = builder.delivery(Delivery::Ready { window: 1 + roll(3) as usize }),
+            1 => builder = builder.memory(1 << 12),
+            2 => builder = builder.workers(1).io_workers(1 + roll(2) as usize),
+            3 => builder = builder.workers(2).sample_timeout(Duration::from_secs(5)),
+            _ => {}
+        }
+        let loader = builder.build().unwrap();
+        let mut held = Vec::new();
+        for _ in 0..roll(3) {
+            let take = roll(20) as usize;
+            held.extend(loader.epoch().take(take).filter_map(Result::ok).take(2));
+        }
+        if roll(2) == 0 {
+            let mut left_alive = loader.epoch();
+            left_alive.next();
+            drop(left_alive);
+        }
+        drop(loader);
+        assert_eq!(dropped.load(Ordering::SeqCst), trial + 1, "no thread keeps the dataset");
+        drop(held);
+    }
+}
+
+#[test]
+fn a_state_taken_anywhere_resumes_with_exactly_what_was_not_delivered() {
+    let build =
+        |workers: usize| Loader::builder(numbers(47)).batch_size(5).shuffle(3).workers(workers);
+    let whole: Vec<Vec<u64>> = {
+        let loader = build(0).build().unwrap();
+        (0..3).flat_map(|_| epoch(&loader)).collect()
+    };
+    for delivered in 0..=25 {
+        let loader = build(2).build().unwrap();
+        let mut taken = 0;
+        while taken < delivered {
+            for batch in loader.epoch().take(delivered - taken) {
+                batch.unwrap();
+                taken += 1;
+                if taken == delivered {
+                    break;
+                }
+            }
+        }
+        // `take` ended the epoch early, which moves on; so ask before that happens: see below.
+        drop(loader);
+
+        let loader = build(2).build().unwrap();
+        let mut left = delivered;
+        let state = loop {
+            let mut epoch = loader.epoch();
+            let mut last = None;
+            while left > 0 {
+                match epoch.next() {
+                    Some(batch) => {
+                        batch.unwrap();
+                        left -= 1;
+                        last = Some(loader.state());
+                    }
+                    None => break,
+                }
+            }
+            if left == 0 {
+                break last.unwrap_or_else(|| loader.state());
+            }
+        };
+        let json = serde_json::to_string(&state).unwrap();
+        assert!(json.len() < 200);
+        let state: State = serde_json::from_str(&json).unwrap();
+        let resumed = build(1).prefetch(7).resume(state).build().unwrap();
+        let mut rest = Vec::new();
+        while rest.len() < 30 - delivered {
+            rest.extend(epoch(&resumed));
+        }
+        assert_eq!(rest[..30 - delivered], whole[delivered..30], "after {delivered}");
+    }
+}
+
+#[test]
+fn a_state_of_another_plan_is_refused() {
+    let state =
+        Loader::builder(numbers(40)).batch_size(4).shuffle(1).workers(0).build().unwrap().state();
+    for builder in [
+        Loader::builder(numbers(41)).batch_size(4).shuffle(1),
+        Loader::builder(numbers(40)).batch_size(5).shuffle(1),
+        Loader::builder(numbers(40)).batch_size(4).shuffle(2),
+        Loader::builder(numbers(40)).batch_size(4).seed(1),
+    ] {
+        let error = builder.workers(0).resume(state.clone()).build().unwrap_err().to_string();
+        assert!(error.contains("plan differs"), "{error}");
+    }
+}
+
+#[test]
+fn a_sample_index_is_what_the_dataset_is_asked_for() {
+    // The newtype is part of the public interface; this is its whole contract.
+    assert_eq!(SampleIndex(3).0, 3);
+}
