@@ -1,0 +1,173 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# All that they make lives in .venv/, target/ and site/; tools and downloads are cached per user.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Each step uses all cores by itself, and its output should stay in one piece.
+.NOTPARALLEL:
+
+# ---- where things are
+
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+STEP := scripts/step
+DENY_VERSION := 0.20.2
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/feedline
+DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+
+# rustup keeps its toolchains next to .cargo. With another HOME than that of the user who
+# installed it, cargo on the PATH still leads there.
+ifeq ($(RUSTUP_HOME)$(wildcard $(HOME)/.rustup/toolchains/*),)
+  rustup_home := $(wildcard $(abspath $(dir $(shell command -v cargo))../../.rustup))
+  ifneq ($(rustup_home),)
+    export RUSTUP_HOME := $(rustup_home)
+  endif
+endif
+
+# The extension module is built against the environment's interpreter, whatever is on the PATH.
+export PYO3_PYTHON := $(BIN)/python
+# An activated environment of somebody else's, or a user's site-packages, must not leak in.
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PYTHONNOUSERSITE := 1
+unexport PYTHONPATH PYTHONHOME
+# The machine's certificates, as pip and cargo use them: a company's proxy may have its own.
+export UV_SYSTEM_CERTS := 1
+
+# ---- what people call
+
+.PHONY: help demo test check lint fmt bench docs wheel stubs loom soak lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## Set everything up and run the main job on data it makes itself
+	@$(BIN)/python examples/demo.py
+
+test: forget-logs lint test-rust test-doc loom test-python ## Set everything up, then lint and run all tests
+	@scripts/summary
+
+check: test ## What CI runs: the same as test
+
+lint: lint-format lint-licences lint-clippy lint-stubs lint-types ## Format, clippy, ruff, types, stubs, licences
+
+fmt: $(VENV)/.ready ## Format Rust and Python sources
+	cargo fmt --all
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed ## Run every benchmark table
+	@for table in benches/*.py; do \
+	  $(STEP) "bench-$$(basename "$$table" .py)" $(BIN)/python "$$table"; \
+	done
+
+docs: $(VENV)/.installed ## Build the prose pages, the Python API and rustdoc into site/
+	@RUSTDOCFLAGS="-D warnings" $(STEP) docs-rust cargo doc --workspace --no-deps --locked
+	@$(STEP) docs-pages $(BIN)/sphinx-build -W --keep-going -q -d target/doctrees docs site
+	@rm -rf site/rust && cp -r target/doc site/rust
+	@echo "open site/index.html"
+
+wheel: target/wheels/.built ## Build the wheel into target/wheels/
+	@ls -l target/wheels/*.whl
+
+stubs: target/wheels/.built ## Regenerate python/feedline/_feedline.pyi from the extension module
+	@$(STEP) stubs scripts/stubs write
+
+# Model checking replaces the atomics, so it has a build of its own. Link-time optimisation would
+# cost more than it saves.
+loom: ## Model-check the concurrent parts
+	@if [[ -e crates/feedline-core/tests/loom.rs ]]; then \
+	  export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_LTO=off; \
+	  export LOOM_MAX_PREEMPTIONS="$${LOOM_MAX_PREEMPTIONS:-3}"; \
+	  $(STEP) loom timeout 600 cargo test -p feedline-core --release --locked --test loom; \
+	fi
+
+soak: $(VENV)/.installed ## Run the long tests that `make test` leaves out
+	@$(STEP) soak-rust scripts/test-rust soak
+	@$(STEP) soak-python scripts/soak-python
+
+lock: $(VENV)/.uv ## Resolve pyproject.toml's dev group again into requirements/dev.txt
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --group dev \
+	  --no-emit-index-url --custom-compile-command "make lock" --output-file requirements/dev.txt
+
+clean: ## Remove everything that make made, except the caches
+	rm -rf $(VENV) target site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# ---- the parts of lint and test
+
+.PHONY: forget-logs lint-format lint-licences lint-clippy lint-stubs lint-types
+.PHONY: test-rust test-doc test-python
+
+forget-logs:
+	@rm -rf target/logs
+
+lint-format: $(VENV)/.ready
+	@$(STEP) lint-format scripts/lint-format
+
+lint-licences: $(DENY)
+	@$(STEP) lint-licences $(DENY) --log-level warn check --hide-inclusion-graph \
+	  --allow unused-wrapper licenses bans sources
+
+lint-clippy: $(VENV)/.ready
+	@$(STEP) lint-clippy cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+
+lint-stubs: target/wheels/.built
+	@$(STEP) lint-stubs scripts/stubs check
+
+lint-types: $(VENV)/.installed
+	@$(STEP) lint-types scripts/lint-types
+
+test-rust: $(VENV)/.ready
+	@$(STEP) test-rust scripts/test-rust
+
+test-doc: $(VENV)/.ready
+	@$(STEP) test-doc cargo test --quiet --workspace --doc --locked
+
+test-python: $(VENV)/.installed
+	@$(STEP) test-python timeout 900 $(BIN)/pytest tests/python --pyargs feedline
+
+# ---- set-up: each stamp is made again only when something before it changed
+
+# The interpreter with uv in it.
+$(VENV)/.uv: | scripts/choose-python scripts/debian-packages
+	@python=$${PYTHON:-$$(scripts/choose-python)}; \
+	$(STEP) setup-debian scripts/debian-packages "$$python"; \
+	$(STEP) setup-venv "$$python" -m venv --clear $(VENV)
+	@$(STEP) setup-uv $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  "$$(grep '^uv==' requirements/dev.txt || echo uv)"
+	@touch $@
+
+# All tools and libraries, at the versions of the lock file.
+$(VENV)/.ready: $(VENV)/.uv requirements/dev.txt
+	@$(STEP) setup-requirements $(BIN)/uv pip sync --quiet requirements/dev.txt
+	@touch $@
+	@rm -f $(VENV)/.installed
+
+# The wheel: everything that goes into it, and the list of those files, which changes when one
+# is deleted.
+wheel_sources := Cargo.toml Cargo.lock pyproject.toml README.md $(wildcard LICENSE-*) \
+  .cargo/config.toml $(shell find crates python -type f -not -name '*.pyc' -not -path '*/tests/*' | LC_ALL=C sort)
+
+target/wheels/.sources: force
+	@mkdir -p $(@D); \
+	printf '%s\n' $(wheel_sources) | cmp --silent - $@ || printf '%s\n' $(wheel_sources) >$@
+
+target/wheels/.built: $(VENV)/.ready target/wheels/.sources $(wheel_sources)
+	@rm -f target/wheels/*.whl
+	@$(STEP) wheel $(BIN)/maturin build --release --locked --quiet \
+	  --interpreter $(BIN)/python --out target/wheels
+	@touch $@
+
+$(VENV)/.installed: target/wheels/.built $(VENV)/.ready
+	@$(STEP) install $(BIN)/uv pip install --quiet --reinstall --no-deps --no-cache target/wheels/*.whl
+	@touch $@
+
+# Compiled once per user and version, into the cache.
+$(DENY):
+	@$(STEP) setup-cargo-deny env CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked \
+	  --root $(CACHE)/cargo-deny-$(DENY_VERSION) cargo-deny --version $(DENY_VERSION)
+
+.PHONY: force
+force:

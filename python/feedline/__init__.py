@@ -1,0 +1,5 @@
+"""feedline feeds accelerators: parallel loading, finished batches, in time."""
+
+from feedline._feedline import __version__
+
+__all__ = ["__version__"]
