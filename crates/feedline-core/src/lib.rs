@@ -57,7 +57,7 @@ mod work;
 
 pub use assemble::{
     Array, Batch, BatchWriter, Block, Collate, DType, Element, Field, FieldError, Form, Keeper,
-    Memory, OutOfMemory, Pool, PoolBytes, Ragged, SampleView, WrongType,
+    Memory, OutOfMemory, PageLock, Pool, PoolBytes, Ragged, SampleView, WrongType,
 };
 pub use deliver::{Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog};
 pub use error::{BuildError, Error, Failure, OnError, SampleError};
@@ -65,4 +65,4 @@ pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, Wo
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
 pub use schedule::{PolicyKind, Steals};
 pub use state::State;
-pub use work::{Cause, Dataset, Sample, Stage, WriteError, usable_cores};
+pub use work::{Cause, Dataset, Sample, Scratch, Stage, WriteError, usable_cores};

@@ -1,19 +1,20 @@
 //! One switch between the standard library's primitives and loom's.
 //!
-//! Every protocol of the engine that loom checks ([`Bell`](crate::work::bell),
-//! [`Shelf`](crate::deliver::shelf), the countdown of a batch) imports its primitives from here, so
-//! that the code under `--cfg loom` is the code that ships.
+//! Every protocol that loom checks (`make loom` runs the crate's `models`) imports its primitives
+//! from here, so that the code under `--cfg loom` is the code that ships. Counters that only feed
+//! reports, and locks that one thread at a time can want, stay with the standard library: loom would
+//! explore their interleavings in vain.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 /// Locks, whatever happened to the last holder.

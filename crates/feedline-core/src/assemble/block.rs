@@ -2,7 +2,8 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::sync::{AtomicBool, Ordering};
 
 /// Where a [`Block`] came from and returns to when its last user drops it.
 ///
@@ -73,7 +74,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let delivered = *self.delivered.get_mut();
+        let delivered = self.delivered.load(Ordering::Relaxed);
         // SAFETY: `new`'s caller promised that the memory came from this keeper; `drop` runs once and
         // every reference into the block borrows from it or from an `Arc` around it.
         unsafe { self.keeper.take_back(self.memory, delivered) }

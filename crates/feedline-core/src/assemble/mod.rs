@@ -21,7 +21,7 @@ pub use block::{Block, Keeper, Memory};
 pub use collate::{BatchWriter, Collate, SampleView};
 pub use dtype::{DType, Element};
 pub use field::{Field, FieldError, Form, Ragged};
-pub use pool::{OutOfMemory, Pool, PoolBytes};
+pub use pool::{OutOfMemory, PageLock, Pool, PoolBytes};
 
 pub(crate) use collate::assemble;
 pub(crate) use draft::{Contents, Draft, Identity, SlotRows};

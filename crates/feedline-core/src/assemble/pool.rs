@@ -15,9 +15,11 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use serde::Serialize;
+
+use crate::sync::{Mutex, MutexGuard, lock};
 
 use super::block::{Block, Keeper, Memory};
 
@@ -52,9 +54,21 @@ pub struct PoolBytes {
     pub reused_blocks: u64,
 }
 
+/// Somebody who page-locks memory, such as an accelerator's driver.
+///
+/// The pool tells it of each block it obtains from the system, and again before it gives the block back.
+pub trait PageLock: Send + Sync {
+    /// Locks the memory if it can and may; the block is used either way.
+    fn lock(&self, memory: Memory);
+
+    /// Unlocks the memory if it was locked. Called once for each `lock`, before the memory is freed.
+    fn unlock(&self, memory: Memory);
+}
+
 /// A pool of blocks under a byte budget.
 pub struct Pool {
     budget: u64,
+    page_lock: Option<Arc<dyn PageLock>>,
     shared: Mutex<Shared>,
 }
 
@@ -69,7 +83,14 @@ impl Pool {
     /// always be in work.
     #[must_use]
     pub fn new(budget: u64) -> Arc<Pool> {
-        Arc::new(Pool { budget, shared: Mutex::new(Shared::default()) })
+        Arc::new(Pool { budget, page_lock: None, shared: Mutex::new(Shared::default()) })
+    }
+
+    /// The same, with every block page-locked as far as `page_lock` allows.
+    #[must_use]
+    pub fn page_locked(budget: u64, page_lock: Arc<dyn PageLock>) -> Arc<Pool> {
+        let page_lock = Some(page_lock);
+        Arc::new(Pool { budget, page_lock, shared: Mutex::new(Shared::default()) })
     }
 
     /// A block of at least `bytes`, or `None` while the budget is spent.
@@ -108,9 +129,9 @@ impl Pool {
                 while shared.bytes.idle > room {
                     let Some(unused) = shared.free.pop() else { break };
                     shared.bytes.idle -= unused.capacity as u64;
-                    release(unused);
+                    self.release(unused);
                 }
-                let memory = obtain(wanted).ok_or(OutOfMemory { bytes })?;
+                let memory = self.obtain(wanted).ok_or(OutOfMemory { bytes })?;
                 shared.bytes.allocated_blocks += 1;
                 memory
             }
@@ -133,8 +154,23 @@ impl Pool {
         self.lock().bytes
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn obtain(&self, capacity: usize) -> Option<Memory> {
+        let memory = obtain(capacity)?;
+        if let Some(page_lock) = &self.page_lock {
+            page_lock.lock(memory);
+        }
+        Some(memory)
+    }
+
+    fn release(&self, memory: Memory) {
+        if let Some(page_lock) = &self.page_lock {
+            page_lock.unlock(memory);
+        }
+        release(memory);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        lock(&self.shared)
     }
 }
 
@@ -151,7 +187,7 @@ impl Keeper for Pool {
             shared.bytes.idle += bytes;
             shared.free.push(memory);
         } else {
-            release(memory);
+            self.release(memory);
         }
     }
 
@@ -165,7 +201,9 @@ impl Keeper for Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         let shared = self.shared.get_mut().unwrap_or_else(PoisonError::into_inner);
-        shared.free.drain(..).for_each(release);
+        for memory in std::mem::take(&mut shared.free) {
+            self.release(memory);
+        }
     }
 }
 
@@ -205,7 +243,7 @@ fn release(memory: Memory) {
     unsafe { std::alloc::dealloc(memory.address.as_ptr(), layout(memory.capacity)) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

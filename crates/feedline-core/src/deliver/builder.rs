@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use crate::assemble::{Collate, Depot, Pool, Schema};
+use crate::assemble::{Collate, Depot, PageLock, Pool, Schema};
 use crate::engine::{Engine, Settings};
 use crate::error::{BuildError, OnError};
 use crate::measure::tally::Tally;
@@ -45,6 +45,7 @@ pub struct LoaderBuilder {
     sample_timeout: Option<Duration>,
     epochs: Option<u64>,
     collate: Option<Arc<dyn Collate>>,
+    page_lock: Option<Arc<dyn PageLock>>,
     resume: Option<State>,
 }
 
@@ -70,6 +71,7 @@ impl LoaderBuilder {
             sample_timeout: None,
             epochs: None,
             collate: None,
+            page_lock: None,
             resume: None,
         }
     }
@@ -194,6 +196,12 @@ impl LoaderBuilder {
         self
     }
 
+    /// Page-lock the blocks that batches live in.
+    pub fn page_lock(mut self, page_lock: Arc<dyn PageLock>) -> Self {
+        self.page_lock = Some(page_lock);
+        self
+    }
+
     /// Go on where a state was taken.
     pub fn resume(mut self, state: State) -> Self {
         self.resume = Some(state);
@@ -236,7 +244,10 @@ impl LoaderBuilder {
         let engine = Arc::new(Engine {
             costs: Costs::new(plan.dataset_len(), self.policy.wants_costs()),
             policy: self.policy.build(takers),
-            pool: Pool::new(budget),
+            pool: match self.page_lock {
+                Some(page_lock) => Pool::page_locked(budget, page_lock),
+                None => Pool::new(budget),
+            },
             depot: Depot::default(),
             ahead: Mutex::new(Ahead::new()),
             composer: Mutex::new(Composer::new()),

@@ -13,7 +13,7 @@
 //! consumer at a time; a second one is superseded by its generation, never blocked.
 
 use std::collections::VecDeque;
-#[cfg(not(loom))]
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use crate::sync::{Condvar, Mutex, lock};
@@ -40,7 +40,6 @@ pub(crate) enum Taken<T> {
     /// The next batch.
     Item(T),
     /// The deadline passed.
-    #[cfg(not(loom))]
     TimedOut,
     /// The generation is over: somebody else consumes now.
     Superseded,
@@ -85,9 +84,7 @@ impl<T> Shelf<T> {
     }
 
     /// The next batch of `generation`, waiting for it until `deadline` (for ever if `None`).
-    #[cfg(not(loom))]
     pub(crate) fn take(&self, generation: u64, deadline: Option<Instant>) -> Taken<T> {
-        use std::sync::PoisonError;
         let mut state = lock(&self.state);
         loop {
             if let Some(taken) = state.try_take(generation) {
@@ -105,19 +102,6 @@ impl<T> Shelf<T> {
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
-        }
-    }
-
-    /// loom knows no time: waits without a deadline.
-    #[cfg(loom)]
-    pub(crate) fn take(&self, generation: u64) -> Taken<T> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(taken) = state.try_take(generation) {
-                return taken;
-            }
-            state.waiting = true;
-            state = self.arrived.wait(state).unwrap();
         }
     }
 

@@ -1,10 +1,10 @@
 //! One queue per worker, each behind its own lock on its own cache line.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 use super::Job;
 
@@ -31,7 +31,7 @@ impl<T> Lanes<T> {
     }
 
     pub(super) fn lock(&self, worker: usize) -> MutexGuard<'_, VecDeque<Job<T>>> {
-        self.lanes[worker].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lanes[worker])
     }
 
     /// Appends to one worker's queue.

@@ -98,6 +98,11 @@ impl<D: Dataset + ?Sized> Dataset for std::sync::Arc<D> {
 /// The sample being made: what it is, and where its fields are written.
 pub struct Sample<'a> {
     index: SampleIndex,
+    /// The index the loader asked for: what randomness is keyed by, however datasets are nested.
+    asked: SampleIndex,
+    /// The fields this dataset writes: a range of the loader's, where datasets are joined.
+    first: usize,
+    count: usize,
     epoch: u64,
     seed: u64,
     schema: &'a Schema,
@@ -179,13 +184,39 @@ impl<'a> Sample<'a> {
         let record = if rows.is_some() { 0 } else { schema.record_bytes() };
         parcel.reset(record, schema.variable(), schema.fields().len());
         let (index, epoch, seed) = identity;
-        Sample { index, epoch, seed, schema, rows, parcel, watch }
+        let count = schema.fields().len();
+        Sample { index, asked: index, first: 0, count, epoch, seed, schema, rows, parcel, watch }
+    }
+
+    /// Lets another dataset write a part of this sample: its sample `index` into `fields`.
+    ///
+    /// For datasets made of datasets. The other one sees its own index and its own fields, numbered
+    /// from 0; randomness stays keyed by the index the loader asked for.
+    pub fn part<R>(
+        &mut self,
+        index: SampleIndex,
+        fields: std::ops::Range<usize>,
+        work: impl FnOnce(&mut Sample<'_>) -> R,
+    ) -> R {
+        let whole = (self.index, self.first, self.count);
+        self.index = index;
+        self.first += fields.start.min(self.count);
+        self.count = fields.len().min(self.count - fields.start.min(self.count));
+        let result = work(self);
+        (self.index, self.first, self.count) = whole;
+        result
     }
 
     /// Which sample of the dataset is wanted.
     #[must_use]
     pub fn index(&self) -> SampleIndex {
         self.index
+    }
+
+    /// The loader's seed, epoch and index: what this sample's randomness depends on.
+    #[must_use]
+    pub fn identity(&self) -> (u64, u64, SampleIndex) {
+        (self.seed, self.epoch, self.asked)
     }
 
     /// The epoch it is wanted for.
@@ -198,7 +229,7 @@ impl<'a> Sample<'a> {
     /// worker asks.
     #[must_use]
     pub fn rng(&self) -> Stream {
-        Stream::new(self.seed, self.epoch, self.index.0)
+        Stream::new(self.seed, self.epoch, self.asked.0)
     }
 
     /// Says that `stage` starts now; its time is measured apart.
@@ -292,7 +323,7 @@ impl<'a> Sample<'a> {
     /// The slot of a fixed field as bytes.
     pub fn view_bytes(&mut self, field: usize) -> Result<&mut [u8], WriteError> {
         let declared = self.field(field)?;
-        match self.schema.place(field) {
+        match self.place(field) {
             Place::Row { bytes, .. } => Ok(self.slot(field, bytes, None)),
             Place::Loose { .. } => Err(WriteError::NoSlot { field: declared.name().to_string() }),
         }
@@ -300,10 +331,10 @@ impl<'a> Sample<'a> {
 
     /// The place of `field`'s value, `len` bytes long, marked as written.
     fn slot(&mut self, field: usize, len: usize, shape: Option<&[usize]>) -> &mut [u8] {
-        self.parcel.written[field] = true;
-        match self.schema.place(field) {
+        self.parcel.written[self.first + field] = true;
+        match self.place(field) {
             Place::Row { bytes, offset } => match &mut self.rows {
-                Some(rows) => rows.row(field),
+                Some(rows) => rows.row(self.first + field),
                 None => &mut self.parcel.record.bytes_mut()[offset..offset + bytes],
             },
             Place::Loose { part } => {
@@ -317,17 +348,23 @@ impl<'a> Sample<'a> {
     }
 
     fn field(&self, field: usize) -> Result<&'a Field, WriteError> {
-        let fields = self.schema.fields();
-        fields.get(field).ok_or(WriteError::NoSuchField { field, count: fields.len() })
+        if field >= self.count {
+            return Err(WriteError::NoSuchField { field, count: self.count });
+        }
+        Ok(&self.schema.fields()[self.first + field])
+    }
+
+    fn place(&self, field: usize) -> Place {
+        self.schema.place(self.first + field)
     }
 
     fn wrong_dtype(&self, field: usize, got: DType) -> WriteError {
-        let field = &self.schema.fields()[field];
+        let field = &self.schema.fields()[self.first + field];
         WriteError::DType { field: field.name().to_string(), expected: field.dtype(), got }
     }
 
     fn wrong_shape(&self, field: usize, got: &[usize]) -> WriteError {
-        let field = &self.schema.fields()[field];
+        let field = &self.schema.fields()[self.first + field];
         let expected = match field.form() {
             Form::Fixed { shape } => format!("{shape:?}"),
             Form::Ragged { rule: Ragged::PadTo { shape, .. }, .. } => format!("at most {shape:?}"),
@@ -342,7 +379,7 @@ impl<'a> Sample<'a> {
 
     fn check_text(&self, field: usize, bytes: &[u8]) -> Result<(), WriteError> {
         std::str::from_utf8(bytes).map(|_| ()).map_err(|e| WriteError::NotUtf8 {
-            field: self.schema.fields()[field].name().to_string(),
+            field: self.schema.fields()[self.first + field].name().to_string(),
             at: e.valid_up_to(),
         })
     }

@@ -17,11 +17,12 @@
 //! finds its note gone throws its result away and ends: another thread sits at its place by then.
 //! The sample was made aside (never in the batch's own memory), so that nobody sees what it writes.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::assemble::Parcel;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock};
 
 use super::lot::Lot;
 use super::stage::Stage;
@@ -98,10 +99,14 @@ impl Watchlist {
         overdue
     }
 
-    /// Sleeps for `pause`. Returns whether the list was closed meanwhile.
+    /// Sleeps for `pause`, or less. Returns whether the list was closed meanwhile.
     pub(crate) fn rest(&self, pause: Duration) -> bool {
         let closed = lock(&self.closed);
-        let waited = self.closing.wait_timeout_while(closed, pause, |closed| !*closed);
+        if *closed {
+            return true;
+        }
+        // Not in a loop: who wakes for no reason only looks through the list too early.
+        let waited = self.closing.wait_timeout(closed, pause);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -109,8 +114,4 @@ impl Watchlist {
         *lock(&self.closed) = true;
         self.closing.notify_all();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,8 +5,9 @@
 //! next batch is opened.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 use super::bell::{Bell, Ticket};
 use super::lot::Lot;
@@ -92,8 +93,4 @@ impl Handoff {
         // Acquire: pairs with `close`.
         self.closed.load(Ordering::Acquire)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

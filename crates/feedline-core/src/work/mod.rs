@@ -13,10 +13,12 @@ mod handoff;
 mod journal;
 mod lot;
 mod run;
+mod scratch;
 mod stage;
 
 pub use cores::usable_cores;
 pub use dataset::{Cause, Dataset, Sample, WriteError};
+pub use scratch::Scratch;
 pub use stage::Stage;
 
 pub(crate) use bell::{Bell, Ticket};

@@ -126,8 +126,7 @@ fn a_slow_loader_and_a_slow_loop_get_different_verdicts() {
     assert!(verdict.contains("decode"), "{verdict}");
 
     let slow_loop = Loader::builder(work(10)).batch_size(4).workers(2).build().unwrap();
-    let mut epoch = slow_loop.epoch();
-    while let Some(batch) = epoch.next() {
+    for batch in slow_loop.epoch() {
         batch.unwrap();
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -1,0 +1,86 @@
+//! A sample outside of any batch: for datasets that make their samples of another's.
+
+use crate::assemble::{Field, FieldError, Parcel, SampleView, Schema};
+use crate::plan::SampleIndex;
+
+use super::dataset::{Cause, Dataset, Sample};
+use super::stage::{Stage, StageWatch};
+
+/// A place to make a single sample in, reused from sample to sample.
+///
+/// A dataset that changes what another one delivers (a map, a cache) makes the inner sample here,
+/// reads it, and writes its own.
+///
+/// ```
+/// use feedline_core::{Cause, DType, Dataset, Field, Sample, SampleIndex, Scratch};
+///
+/// struct Squares;
+/// impl Dataset for Squares {
+///     fn len(&self) -> u64 { 10 }
+///     fn fields(&self) -> Vec<Field> { vec![Field::fixed("square", DType::U64, [])] }
+///     fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+///         let i = sample.index().0;
+///         Ok(sample.put(0, &[i * i])?)
+///     }
+/// }
+///
+/// let mut scratch = Scratch::new(Squares.fields())?;
+/// let nine = scratch.read(&Squares, SampleIndex(3), (0, 0, SampleIndex(3)))?;
+/// assert_eq!(nine.get::<u64>(0), Some(&[9][..]));
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[derive(Debug)]
+pub struct Scratch {
+    schema: Schema,
+    parcel: Parcel,
+    raw: Vec<u8>,
+}
+
+impl Scratch {
+    /// A place for samples of these fields.
+    pub fn new(fields: Vec<Field>) -> Result<Scratch, FieldError> {
+        Ok(Scratch { schema: Schema::new(fields)?, parcel: Parcel::default(), raw: Vec::new() })
+    }
+
+    /// Loads and builds sample `index` of `dataset`, whose fields these are. `identity` is what its
+    /// randomness depends on: [`Sample::identity`] of the sample it is made for.
+    pub fn read(
+        &mut self,
+        dataset: &dyn Dataset,
+        index: SampleIndex,
+        identity: (u64, u64, SampleIndex),
+    ) -> Result<SampleView<'_>, Cause> {
+        let mut raw = std::mem::take(&mut self.raw);
+        raw.clear();
+        let built = dataset
+            .load(index, &mut raw)
+            .and_then(|()| self.build(dataset, index, &raw, identity).map(|_| ()));
+        self.raw = raw;
+        built?;
+        Ok(SampleView { schema: &self.schema, parcel: &self.parcel })
+    }
+
+    /// Builds sample `index` of `dataset` of bytes that were loaded already.
+    pub fn build(
+        &mut self,
+        dataset: &dyn Dataset,
+        index: SampleIndex,
+        raw: &[u8],
+        (seed, epoch, asked): (u64, u64, SampleIndex),
+    ) -> Result<SampleView<'_>, Cause> {
+        let watch = StageWatch::start(false, None);
+        let identity = (asked, epoch, seed);
+        let mut sample = Sample::new(identity, &self.schema, None, &mut self.parcel, watch);
+        sample.begin(Stage::Decode);
+        let fields = 0..self.schema.fields().len();
+        sample.part(index, fields, |sample| dataset.build(raw, sample))?;
+        sample.check_complete()?;
+        Ok(SampleView { schema: &self.schema, parcel: &self.parcel })
+    }
+
+    /// The fields.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        self.schema.fields()
+    }
+}
