@@ -83,6 +83,8 @@ pub(crate) struct Engine {
     /// A copy of `ahead.generation`, so that workers can look without the lock. Relaxed: seeing a
     /// raise late costs one sample's work; the shelf, behind its lock, decides.
     pub(crate) generation: AtomicU64,
+    /// The first epoch that is not delivered to its end. Relaxed: it only ages logs.
+    pub(crate) delivered_epochs: AtomicU64,
     pub(crate) origin: Instant,
 }
 

@@ -170,6 +170,17 @@ pub enum Error {
     /// Another iterator of the same loader was started since.
     #[error("this epoch was ended by a newer iterator of the same loader; use one loader per loop")]
     Superseded,
+    /// The process was forked since: the workers are in the other one.
+    #[error(
+        "this loader was built in process {home} and its workers live there; build a new loader in the \
+         forked process {here}"
+    )]
+    Forked {
+        /// The process it was built in.
+        home: u32,
+        /// This process.
+        here: u32,
+    },
     /// The loader is gone.
     #[error("the loader was closed")]
     Closed,

@@ -49,15 +49,19 @@ mod deliver;
 mod engine;
 mod error;
 mod measure;
+#[cfg(all(test, loom))]
+mod models;
 pub mod plan;
+mod process;
 pub mod schedule;
 mod state;
 mod sync;
 mod work;
 
 pub use assemble::{
-    Array, Batch, BatchWriter, Block, Collate, DType, Element, Field, FieldError, Form, Keeper,
-    Memory, OutOfMemory, PageLock, Pool, PoolBytes, Ragged, SampleView, WrongType,
+    Array, Batch, BatchWriter, Block, Collate, CudaHostMemory, DType, Element, Field, FieldError,
+    Form, Keeper, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes, Pool, PoolBytes, Ragged,
+    SampleView, WrongType,
 };
 pub use deliver::{Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog};
 pub use error::{BuildError, Error, Failure, OnError, SampleError};
@@ -65,4 +69,4 @@ pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, Wo
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
 pub use schedule::{PolicyKind, Steals};
 pub use state::State;
-pub use work::{Cause, Dataset, Sample, Scratch, Stage, WriteError, usable_cores};
+pub use work::{Cause, Dataset, Group, Sample, Scratch, Stage, WriteError, usable_cores};

@@ -38,6 +38,12 @@ impl SampleView<'_> {
         T::is(declared.dtype()).then(|| bytemuck::cast_slice(self.bytes(field)))
     }
 
+    /// What the sample consists of.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        self.schema.fields()
+    }
+
     /// The bytes of a field; empty if there is none.
     #[must_use]
     pub fn bytes(&self, field: usize) -> &[u8] {

@@ -120,6 +120,20 @@ impl Draft {
         self.rows.as_ref().map(|space| SlotRows { space, schema, slot: slot as usize })
     }
 
+    /// The rows of neighbouring slots, to be written by their one claimant.
+    ///
+    /// # Safety
+    /// As for [`rows`](Draft::rows), for each of the slots.
+    pub(crate) unsafe fn group_rows<'a>(
+        &'a self,
+        schema: &'a Schema,
+        slots: std::ops::Range<u32>,
+    ) -> Option<GroupRows<'a>> {
+        assert!(slots.start <= slots.end && slots.end <= self.slots, "slots {slots:?}");
+        let slots = slots.start as usize..slots.end as usize;
+        self.rows.as_ref().map(|space| GroupRows { space, schema, slots })
+    }
+
     /// Copies a sample that was made elsewhere into a slot.
     ///
     /// # Safety
@@ -201,6 +215,31 @@ impl SlotRows<'_> {
         // promise made to `Draft::rows`, and `&mut self` keeps its rows from being given out twice. The
         // block lives in the draft until the last slot is counted down, which is after this.
         unsafe { std::slice::from_raw_parts_mut(self.space.memory.address.as_ptr().add(at), bytes) }
+    }
+}
+
+/// The rows of neighbouring slots: for each fixed field one stretch of the batch's block.
+pub(crate) struct GroupRows<'a> {
+    space: &'a RowSpace,
+    schema: &'a Schema,
+    slots: std::ops::Range<usize>,
+}
+
+impl GroupRows<'_> {
+    /// The bytes of a fixed field's values, slot after slot.
+    pub(crate) fn rows(&mut self, field: usize) -> &mut [u8] {
+        let Place::Row { bytes, .. } = self.schema.place(field) else { return &mut [] };
+        let at = self.space.layout.starts[field] + self.slots.start * bytes;
+        let length = self.slots.len() * bytes;
+        // SAFETY: as in `SlotRows::row`; a field's rows lie next to each other, slot after slot.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.space.memory.address.as_ptr().add(at), length)
+        }
+    }
+
+    /// The same rows, lent on. The borrow keeps the two from being used at once.
+    pub(crate) fn reborrow(&mut self) -> GroupRows<'_> {
+        GroupRows { space: self.space, schema: self.schema, slots: self.slots.clone() }
     }
 }
 

@@ -21,6 +21,8 @@ use serde::Serialize;
 
 use crate::sync::{Mutex, MutexGuard, lock};
 
+use crate::process::Process;
+
 use super::block::{Block, Keeper, Memory};
 
 /// Alignment of small blocks: a cache line, and what every SIMD load wants.
@@ -69,6 +71,7 @@ pub trait PageLock: Send + Sync {
 pub struct Pool {
     budget: u64,
     page_lock: Option<Arc<dyn PageLock>>,
+    home: Process,
     shared: Mutex<Shared>,
 }
 
@@ -83,14 +86,24 @@ impl Pool {
     /// always be in work.
     #[must_use]
     pub fn new(budget: u64) -> Arc<Pool> {
-        Arc::new(Pool { budget, page_lock: None, shared: Mutex::new(Shared::default()) })
+        Arc::new(Pool {
+            budget,
+            page_lock: None,
+            home: Process::this(),
+            shared: Mutex::new(Shared::default()),
+        })
     }
 
     /// The same, with every block page-locked as far as `page_lock` allows.
     #[must_use]
     pub fn page_locked(budget: u64, page_lock: Arc<dyn PageLock>) -> Arc<Pool> {
         let page_lock = Some(page_lock);
-        Arc::new(Pool { budget, page_lock, shared: Mutex::new(Shared::default()) })
+        Arc::new(Pool {
+            budget,
+            page_lock,
+            home: Process::this(),
+            shared: Mutex::new(Shared::default()),
+        })
     }
 
     /// A block of at least `bytes`, or `None` while the budget is spent.
@@ -176,6 +189,11 @@ impl Pool {
 
 impl Keeper for Pool {
     unsafe fn take_back(&self, memory: Memory, delivered: bool) {
+        if self.home.is_left() {
+            // A forked child: a thread of the parent may hold the lock for ever. The child has a copy
+            // of all memory anyway and drops this one with the rest.
+            return;
+        }
         let mut shared = self.lock();
         let bytes = memory.capacity as u64;
         if delivered {

@@ -210,6 +210,14 @@ impl LoaderBuilder {
 
     /// Checks everything and starts the workers. They sleep until the first epoch is begun.
     pub fn build(self) -> Result<Loader, BuildError> {
+        let pin = self.pin;
+        let (engine, at) = self.engine()?;
+        let crew = Crew::start(&engine, pin)?;
+        Ok(Loader::new(engine, crew, at))
+    }
+
+    /// All but the threads, and where it begins.
+    pub(crate) fn engine(self) -> Result<(Arc<Engine>, (u64, u64)), BuildError> {
         let schema = Schema::new(self.dataset.fields())?;
         let plan = Plan::builder(self.dataset.len())
             .order(self.order.clone())
@@ -258,6 +266,7 @@ impl LoaderBuilder {
             journal: Journal::default(),
             tallies: (0..threads).map(|_| CachePadded::new(Tally::new())).collect(),
             generation: AtomicU64::new(0),
+            delivered_epochs: AtomicU64::new(at.0),
             origin: Instant::now(),
             settings: Settings {
                 workers,
@@ -277,8 +286,7 @@ impl LoaderBuilder {
             layout,
             plan,
         });
-        let crew = Crew::start(&engine, self.pin)?;
-        Ok(Loader::new(engine, crew, at))
+        Ok((engine, at))
     }
 
     fn check(&self, plan: &Plan) -> Result<(), BuildError> {

@@ -8,6 +8,7 @@
 //! an epoch does not pass the turnstile; it raises the generation, and whoever waits for the old one
 //! leaves. The cursor has a lock of its own that is never held while waiting.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use crate::error::{Error, SampleError};
 use crate::measure::flow::Flow;
 use crate::measure::{BatchTimes, ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
 use crate::plan::Plan;
+use crate::process::Process;
 use crate::state::State;
 use crate::sync::lock as engine_lock;
 use crate::work::{Crew, Dataset, Desk, Stage};
@@ -54,6 +56,7 @@ pub struct Loader {
     cursor: Mutex<Cursor>,
     turnstile: Mutex<Desk>,
     flow: Mutex<Flow>,
+    home: Process,
 }
 
 /// Where delivery is.
@@ -108,6 +111,7 @@ impl Loader {
             cursor: Mutex::new(cursor),
             turnstile: Mutex::new(Desk::new(0)),
             flow: Mutex::new(Flow::new()),
+            home: Process::this(),
         }
     }
 
@@ -122,6 +126,9 @@ impl Loader {
 
     /// Begins the next epoch. For iterators that cannot borrow the loader.
     pub fn start_epoch(&self) -> EpochToken {
+        if self.home.is_left() {
+            return EpochToken(0);
+        }
         let mut cursor = lock(&self.cursor);
         cursor.token += 1;
         if cursor.running && cursor.number > 0 {
@@ -153,6 +160,9 @@ impl Loader {
     }
 
     fn next_until(&self, token: EpochToken, deadline: Option<Instant>) -> Next {
+        if self.home.is_left() {
+            return Next::Batch(Err(self.home.error()));
+        }
         let asked_ns = self.engine.now_ns();
         let mut desk = lock(&self.turnstile);
         lock(&self.flow).asked(asked_ns);
@@ -223,6 +233,7 @@ impl Loader {
                     cursor.epoch += 1;
                     cursor.number = 0;
                     cursor.ended = Some(token.0);
+                    self.engine.delivered_epochs.store(cursor.epoch, Ordering::Relaxed);
                 }
             }
         }
@@ -239,6 +250,9 @@ impl Loader {
 
     /// Ends the epoch early: drops what is in flight and stops working ahead.
     pub fn cancel(&self, token: EpochToken) {
+        if self.home.is_left() {
+            return;
+        }
         let mut cursor = lock(&self.cursor);
         if cursor.token == token.0 && cursor.running && cursor.ended != Some(token.0) {
             self.engine.pause();
@@ -249,6 +263,24 @@ impl Loader {
                 cursor.number = 0;
             }
         }
+    }
+
+    /// Ends all work and waits for the workers; whoever asks for a batch afterwards gets
+    /// [`Error::Closed`]. Dropping the loader does the same.
+    pub fn close(&self) {
+        if self.home.is_left() {
+            return;
+        }
+        self.engine.stop();
+        // A thread that hangs in user code is left behind; it frees its share when it returns.
+        let _ = self.crew.end();
+    }
+
+    /// Whether this process is the one the loader was built in. In a forked child its threads do not
+    /// exist, and locks they held stay locked: only asking for batches (which answers with
+    /// [`Error::Forked`]) and dropping are safe there.
+    pub fn check_process(&self) -> Result<(), Error> {
+        if self.home.is_left() { Err(self.home.error()) } else { Ok(()) }
     }
 
     /// Batches per epoch (on this rank).
@@ -309,14 +341,13 @@ impl Loader {
         let mut totals = [const { None }; 3];
         let mut workers = Vec::with_capacity(engine.tallies.len());
         for (worker, (tally, stages)) in tallies.enumerate() {
-            use std::sync::atomic::Ordering::Relaxed;
             workers.push(WorkerStats {
                 worker,
-                samples: tally.samples.load(Relaxed),
-                jobs: tally.jobs.load(Relaxed),
-                busy_ns: tally.busy_ns.load(Relaxed),
-                idle_for_consumer_ns: tally.idle_for_consumer_ns.load(Relaxed),
-                idle_without_work_ns: tally.idle_without_work_ns.load(Relaxed),
+                samples: tally.samples.load(Ordering::Relaxed),
+                jobs: tally.jobs.load(Ordering::Relaxed),
+                busy_ns: tally.busy_ns.load(Ordering::Relaxed),
+                idle_for_consumer_ns: tally.idle_for_consumer_ns.load(Ordering::Relaxed),
+                idle_without_work_ns: tally.idle_without_work_ns.load(Ordering::Relaxed),
                 stages: Stage::ALL.into_iter().zip(&stages).map(stage_stats).collect(),
             });
             for (total, stage) in totals.iter_mut().zip(stages) {
@@ -338,7 +369,7 @@ impl Loader {
             samples: flow.samples,
             bytes: flow.bytes,
             errors: engine.journal.count(),
-            lost_workers: engine.watchlist.lost.load(std::sync::atomic::Ordering::Relaxed),
+            lost_workers: engine.watchlist.lost.load(Ordering::Relaxed),
             consumer: ConsumerStats {
                 step_ns: flow.step_ns,
                 wait_ns: flow.wait_ns,
@@ -370,9 +401,7 @@ fn stage_stats((stage, tally): (Stage, &crate::measure::tally::StageTally)) -> S
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        self.engine.stop();
-        // A thread that hangs in user code is left behind; it frees its share when it returns.
-        let _ = self.crew.end();
+        self.close();
     }
 }
 

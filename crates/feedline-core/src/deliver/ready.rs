@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::assemble::{Draft, Identity};
 use crate::engine::Engine;
@@ -23,8 +24,8 @@ use crate::work::Lot;
 
 use super::log::OrderLog;
 
-/// How many finished epochs' logs are kept.
-const LOGS: usize = 4;
+/// Logs are kept this many epochs beyond their delivery.
+const LOGS: u64 = 4;
 
 /// Where ready samples go.
 pub(crate) struct Composer {
@@ -108,9 +109,10 @@ impl Engine {
                 let composed = composer.epochs.swap_remove(at);
                 let fingerprint = self.plan.fingerprint();
                 if skipped == 0 {
-                    if composer.logs.len() == LOGS {
-                        composer.logs.pop_front();
-                    }
+                    // Epochs are composed ahead of delivery, short ones several at a time, so it is
+                    // delivery that makes a log old.
+                    let delivered = self.delivered_epochs.load(Ordering::Relaxed);
+                    composer.logs.retain(|log| log.epoch() + LOGS >= delivered);
                     let log = OrderLog::new(composed.epoch, fingerprint, composed.positions);
                     composer.logs.push_back(log);
                 }

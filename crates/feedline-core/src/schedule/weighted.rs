@@ -9,17 +9,20 @@
 //! each worker's time per sample since the last time, and jobs that still wait are dealt out again.
 //! The median is what counts: one slow sample says little about the worker that met it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use hdrhistogram::Histogram;
+
+use crate::sync::{Mutex, MutexGuard, lock};
 
 use super::lanes::Lanes;
 use super::{Job, Policy};
 
 /// How many jobs must be finished before weights are taken anew.
 const REBALANCE_JOBS: u64 = 64;
-/// Fewer samples than this tell nothing about a worker; its weight stays.
+/// Fewer samples than this tell nothing about a worker; its weight relative to the others' stays.
 const ENOUGH: u64 = 8;
+/// The least weight, as a part of the greatest. A worker without work would never be measured again; it
+/// may have become faster, or have met the first slow samples while the others had the last fast ones.
+const LEAST: f64 = 1.0 / 16.0;
 /// The longest time per sample that the histograms tell apart: one hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
@@ -55,7 +58,7 @@ impl<T> Weighted<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Scale> {
-        self.scale.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.scale)
     }
 }
 
@@ -75,13 +78,41 @@ impl Scale {
     }
 
     fn reweigh(&mut self) {
+        let (mut before, mut after) = (0.0, 0.0);
+        for worker in self.workers.iter().filter(|worker| worker.is_known()) {
+            before += worker.weight;
+            after += worker.pace();
+        }
+        if before == 0.0 {
+            return;
+        }
         for worker in &mut self.workers {
-            if worker.per_sample_ns.len() >= ENOUGH {
-                let median = worker.per_sample_ns.value_at_quantile(0.5).max(1);
-                worker.weight = 1e9 / median as f64;
+            if worker.is_known() {
+                worker.weight = worker.pace();
                 worker.per_sample_ns.reset();
+            } else {
+                // Weights are paces, and the others' may have changed with the samples.
+                worker.weight *= after / before;
             }
         }
+        let most = self.workers.iter().map(|worker| worker.weight).fold(0.0, f64::max);
+        for worker in &mut self.workers {
+            worker.weight = worker.weight.max(LEAST * most);
+            // Credit in old weights means nothing in new ones, which may be a thousand times smaller.
+            worker.credit = 0.0;
+        }
+    }
+}
+
+impl Capacity {
+    /// Whether it has done enough since weights were taken last.
+    fn is_known(&self) -> bool {
+        self.per_sample_ns.len() >= ENOUGH
+    }
+
+    /// Samples per second.
+    fn pace(&self) -> f64 {
+        1e9 / self.per_sample_ns.value_at_quantile(0.5).max(1) as f64
     }
 }
 

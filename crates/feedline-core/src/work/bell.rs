@@ -14,13 +14,17 @@
 //! it acquired what the ringer queued, and the look finds the work. Or it comes after: then `wait`
 //! finds the count changed and returns at once, or the ringer finds the sleeper. The last point is
 //! Dekker's: the sleeper announces itself (`sleepers += 1`) and then reads the count; the ringer
-//! raises the count and then reads `sleepers`; both are sequentially consistent, so at least one
-//! sees the other. A ringer that sees a sleeper takes the lock before it notifies; the sleeper holds
-//! the lock from its last look at the count until it waits, so the notification cannot fall between.
+//! raises the count and then reads `sleepers`; both have a sequentially consistent fence between the
+//! two, so at least one sees the other. A ringer that sees a sleeper takes the lock before it notifies;
+//! the sleeper holds the lock from its last look at the count until it waits, so the notification
+//! cannot fall between.
 //!
-//! Ringing when nobody sleeps costs two atomic operations and no system call.
+//! A ring for fewer than sleep may wake a worker that came later and has looked already, instead of one
+//! that slept before. Nothing is lost: the latecomer found no work after the ring, so there is none.
+//!
+//! Ringing when nobody sleeps costs an atomic increment, a fence and a load, and no system call.
 
-use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
 
 /// A bell that wakes workers.
 pub(crate) struct Bell {
@@ -46,20 +50,22 @@ impl Bell {
 
     /// Take it before looking for work.
     pub(crate) fn ticket(&self) -> Ticket {
-        // SeqCst: acquires what was queued before the ring it sees (pairs with `ring`).
-        Ticket(self.rung.load(Ordering::SeqCst))
+        // Acquire: sees what was queued before the ring it reads (pairs with the Release in `ring`).
+        Ticket(self.rung.load(Ordering::Acquire))
     }
 
     /// Sleeps until somebody has rung since `ticket` was taken.
     pub(crate) fn wait(&self, ticket: Ticket) {
         let mut guard = lock(&self.lock);
-        // SeqCst: the announcement comes before the look at `rung` (Dekker, with `ring`).
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        while self.rung.load(Ordering::SeqCst) == ticket.0 {
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        // SeqCst: the announcement comes before the look at `rung` (Dekker, with the fence in `ring`).
+        fence(Ordering::SeqCst);
+        // Relaxed: what was queued is read after the next ticket, which acquires it.
+        while self.rung.load(Ordering::Relaxed) == ticket.0 {
             guard = self.wake.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        // Relaxed would do: whoever reads a stale count only rings once too often.
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        // Relaxed: whoever reads a stale count only rings once too often.
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Wakes up to `count` sleepers.
@@ -67,9 +73,11 @@ impl Bell {
         if count == 0 {
             return;
         }
-        // SeqCst: publishes the queued work to `ticket`, and comes before the look at `sleepers`.
-        self.rung.fetch_add(1, Ordering::SeqCst);
-        let sleepers = self.sleepers.load(Ordering::SeqCst);
+        // Release: publishes the queued work to the Acquire load in `ticket`.
+        self.rung.fetch_add(1, Ordering::Release);
+        // SeqCst: the ring comes before the look at `sleepers` (Dekker, with the fence in `wait`).
+        fence(Ordering::SeqCst);
+        let sleepers = self.sleepers.load(Ordering::Relaxed);
         if sleepers == 0 {
             return;
         }

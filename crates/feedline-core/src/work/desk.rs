@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Both take it under the note's lock, so exactly one of them does. A worker that comes back and
-//! finds its note gone throws its result away and ends: another thread sits at its place by then.
+//! finds its note gone throws its result away and ends: another thread sits at its place by then, and
+//! a note that lies there is that thread's. So notes are numbered, and a worker takes its own alone.
 //! The sample was made aside (never in the batch's own memory), so that nobody sees what it writes.
 
 use std::sync::atomic::AtomicU8;
@@ -57,13 +58,20 @@ pub(crate) struct Watchlist {
 }
 
 struct Place {
-    note: Mutex<Option<Note>>,
+    noted: Mutex<Noted>,
     stage: AtomicU8,
+}
+
+#[derive(Default)]
+struct Noted {
+    /// How many notes there have been at this place.
+    count: u64,
+    note: Option<Note>,
 }
 
 impl Watchlist {
     pub(crate) fn new(workers: usize) -> Watchlist {
-        let place = || Place { note: Mutex::new(None), stage: AtomicU8::new(0) };
+        let place = || Place { noted: Mutex::default(), stage: AtomicU8::new(0) };
         Watchlist {
             places: (0..workers).map(|_| place()).collect(),
             closed: Mutex::new(false),
@@ -72,13 +80,18 @@ impl Watchlist {
         }
     }
 
-    pub(crate) fn begin(&self, worker: usize, note: Note) {
-        *lock(&self.places[worker].note) = Some(note);
+    /// The worker begins on a sample. Returns the note's number.
+    pub(crate) fn begin(&self, worker: usize, note: Note) -> u64 {
+        let mut noted = lock(&self.places[worker].noted);
+        noted.count += 1;
+        noted.note = Some(note);
+        noted.count
     }
 
     /// The worker is done. Returns whether the sample is still its own to place.
-    pub(crate) fn finish(&self, worker: usize) -> bool {
-        lock(&self.places[worker].note).take().is_some()
+    pub(crate) fn finish(&self, worker: usize, number: u64) -> bool {
+        let mut noted = lock(&self.places[worker].noted);
+        noted.count == number && noted.note.take().is_some()
     }
 
     /// Where the worker shows the stage it is in.
@@ -90,10 +103,10 @@ impl Watchlist {
     pub(crate) fn overdue(&self, limit: Duration) -> Vec<(usize, Stage, Note)> {
         let mut overdue = Vec::new();
         for (worker, place) in self.places.iter().enumerate() {
-            let mut note = lock(&place.note);
-            if note.as_ref().is_some_and(|note| note.since.elapsed() > limit) {
+            let mut noted = lock(&place.noted);
+            if noted.note.as_ref().is_some_and(|note| note.since.elapsed() > limit) {
                 let stage = Stage::from_u8(place.stage.load(Ordering::Relaxed));
-                overdue.extend(note.take().map(|note| (worker, stage, note)));
+                overdue.extend(noted.note.take().map(|note| (worker, stage, note)));
             }
         }
         overdue

@@ -8,8 +8,9 @@ pub(crate) mod bell;
 mod cores;
 mod crew;
 mod dataset;
-mod desk;
-mod handoff;
+pub(crate) mod desk;
+mod group;
+pub(crate) mod handoff;
 mod journal;
 mod lot;
 mod run;
@@ -18,6 +19,7 @@ mod stage;
 
 pub use cores::usable_cores;
 pub use dataset::{Cause, Dataset, Sample, WriteError};
+pub use group::Group;
 pub use scratch::Scratch;
 pub use stage::Stage;
 

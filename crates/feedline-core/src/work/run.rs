@@ -13,6 +13,7 @@ use crate::schedule::Job;
 
 use super::dataset::{Cause, Sample};
 use super::desk::{Desk, Note};
+use super::group::Group;
 use super::handoff::Loaded;
 use super::lot::{Lot, Work};
 use super::stage::{Stage, StageWatch};
@@ -49,7 +50,12 @@ impl Engine {
             draft.start(started_ns);
         }
         let (mut stage_ns, mut raw_bytes) = ([0; 3], 0);
-        for slot in slots.clone() {
+        let mut one_by_one = slots.clone();
+        if slots.len() > 1 && self.make_group(&lot, slots.clone(), desk) {
+            stage_ns[Stage::Decode as usize] = 1; // all of the time
+            one_by_one = slots.end..slots.end;
+        }
+        for slot in one_by_one {
             if self.is_stale(lot.generation) {
                 return Step::Worked;
             }
@@ -68,6 +74,9 @@ impl Engine {
         }
         let samples = slots.len() as u32;
         let elapsed_ns = self.now_ns() - started_ns;
+        // Counted before the batch can be delivered: statistics taken then must have it.
+        let made_bytes = u64::from(samples) * self.schema.row_bytes() as u64;
+        self.count(desk.worker, u64::from(samples), elapsed_ns, stage_ns, raw_bytes, made_bytes);
         self.placed(&lot, samples);
         if samples == 1 {
             let index = lot.indices[slots.start as usize];
@@ -75,12 +84,28 @@ impl Engine {
         } else {
             self.costs.learn_mean(elapsed_ns as f64 / f64::from(samples));
         }
-        let made_bytes = u64::from(samples) * self.schema.row_bytes() as u64;
-        self.count(desk.worker, u64::from(samples), elapsed_ns, stage_ns, raw_bytes, made_bytes);
         if self.policy.finished(desk.worker, samples, elapsed_ns) {
             self.bell.ring_all();
         }
         Step::Worked
+    }
+
+    /// Lets the dataset write all samples of a job at once, if it can. Returns whether it did.
+    fn make_group(&self, lot: &Lot, slots: std::ops::Range<u32>, desk: &mut Desk) -> bool {
+        let Some(draft) = lot.draft.as_ref().filter(|_| self.writes_in_place()) else {
+            return false;
+        };
+        if self.schema.variable() > 0 || self.is_stale(lot.generation) {
+            return false;
+        }
+        let indices = &lot.indices[slots.start as usize..slots.end as usize];
+        // SAFETY: this worker took the job of these slots and counts them down after this.
+        let Some(rows) = (unsafe { draft.group_rows(&self.schema, slots) }) else { return false };
+        desk.parcel.reset(0, 0, self.schema.fields().len());
+        let mut group = Group::new(indices, &self.schema, rows, &mut desk.parcel.written);
+        // After a panic or `false` they are made one by one, and the one at fault says so.
+        let built = catch_unwind(AssertUnwindSafe(|| self.dataset.build_group(&mut group)));
+        matches!(built, Ok(true)) && desk.parcel.written.iter().all(|written| *written)
     }
 
     /// The load stage alone, for the threads that only do I/O.
@@ -107,6 +132,9 @@ impl Engine {
             });
             let load_ns = started.elapsed().as_nanos() as u64;
             let raw_bytes = raw.len() as u64;
+            if loaded.is_some() {
+                self.count(desk.worker, 1, load_ns, [load_ns, 0, 0], raw_bytes, 0);
+            }
             match loaded {
                 None => return Step::Retired,
                 Some(Ok(())) => {
@@ -120,7 +148,6 @@ impl Engine {
                     self.placed(lot, 1);
                 }
             }
-            self.count(desk.worker, 1, load_ns, [load_ns, 0, 0], raw_bytes, 0);
             if self.policy.finished(desk.worker, 1, load_ns) {
                 self.bell.ring_all();
             }
@@ -144,11 +171,11 @@ impl Engine {
         let [_, decode, transform] = made.stage_ns;
         self.place(&lot, slot, made.result, desk);
         let elapsed_ns = self.now_ns() - started_ns;
+        let bytes = self.schema.row_bytes() as u64;
+        self.count(desk.worker, 1, elapsed_ns, [0, decode, transform], 0, bytes);
         self.placed(&lot, 1);
         let index = lot.indices[slot as usize];
         self.costs.learn(index.0, load_ns + elapsed_ns, || self.hint(index));
-        let bytes = self.schema.row_bytes() as u64;
-        self.count(desk.worker, 1, elapsed_ns, [0, decode, transform], 0, bytes);
         Step::Worked
     }
 
@@ -166,9 +193,9 @@ impl Engine {
             return Some(work(desk, true));
         }
         let note = Note { lot: Arc::clone(lot), slot, attempt, since: Instant::now() };
-        self.watchlist.begin(desk.worker, note);
+        let number = self.watchlist.begin(desk.worker, note);
         let result = work(desk, true);
-        self.watchlist.finish(desk.worker).then_some(result)
+        self.watchlist.finish(desk.worker, number).then_some(result)
     }
 
     fn watch_stage(&self, worker: usize, stage: Stage) {

@@ -39,7 +39,10 @@ pub struct Scratch {
 impl Scratch {
     /// A place for samples of these fields.
     pub fn new(fields: Vec<Field>) -> Result<Scratch, FieldError> {
-        Ok(Scratch { schema: Schema::new(fields)?, parcel: Parcel::default(), raw: Vec::new() })
+        let schema = Schema::new(fields)?;
+        let mut parcel = Parcel::default();
+        parcel.reset(schema.record_bytes(), schema.variable(), schema.fields().len());
+        Ok(Scratch { schema, parcel, raw: Vec::new() })
     }
 
     /// Loads and builds sample `index` of `dataset`, whose fields these are. `identity` is what its
@@ -76,6 +79,12 @@ impl Scratch {
         sample.part(index, fields, |sample| dataset.build(raw, sample))?;
         sample.check_complete()?;
         Ok(SampleView { schema: &self.schema, parcel: &self.parcel })
+    }
+
+    /// The sample that was made last; zeros and nothing before the first.
+    #[must_use]
+    pub fn view(&self) -> SampleView<'_> {
+        SampleView { schema: &self.schema, parcel: &self.parcel }
     }
 
     /// The fields.

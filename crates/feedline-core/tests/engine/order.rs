@@ -1,7 +1,10 @@
 //! What is delivered, in which order.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use feedline_core::plan::Position;
-use feedline_core::{Boundary, Loader, Order, PolicyKind};
+use feedline_core::{Boundary, Cause, Dataset, Field, Group, Loader, Order, PolicyKind, Sample};
 use proptest::prelude::*;
 
 use crate::common::{epoch, numbers, uneven};
@@ -51,6 +54,64 @@ fn pinned_workers_deliver_the_same() {
     let loader =
         Loader::builder(numbers(50)).batch_size(4).workers(3).pin_workers(true).build().unwrap();
     assert_eq!(epoch(&loader), planned(&loader, 0));
+}
+
+/// Rows in memory that are written a group at a time, except where the test says no.
+struct Grouped {
+    groups: Arc<AtomicU64>,
+    answer: fn(u64) -> bool,
+}
+
+impl Dataset for Grouped {
+    fn len(&self) -> u64 {
+        5000
+    }
+    fn fields(&self) -> Vec<Field> {
+        numbers(0).fields()
+    }
+    fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        numbers(5000).build(raw, sample)
+    }
+    fn build_group(&self, group: &mut Group<'_>) -> bool {
+        let before = self.groups.fetch_add(1, Ordering::Relaxed);
+        let indices = group.indices();
+        let rows = group.rows::<i64>(0).expect("int64");
+        for (row, i) in rows.chunks_exact_mut(3).zip(indices) {
+            row.copy_from_slice(&[i.0 as i64, i.0 as i64 + 1, i.0 as i64 + 2]);
+        }
+        if !(self.answer)(before) {
+            return false;
+        }
+        for (x, i) in group.rows::<f32>(1).expect("float32").iter_mut().zip(indices) {
+            *x = i.0 as f32;
+        }
+        true
+    }
+}
+
+#[test]
+fn samples_written_in_groups_are_the_same_samples() {
+    let answers: [(&str, fn(u64) -> bool); 3] = [
+        ("always", |_| true),
+        ("every other time", |group| group % 2 == 0),
+        ("panics now and then", |group| if group % 3 == 1 { panic!("no group") } else { true }),
+    ];
+    for (name, answer) in answers {
+        for workers in [0, 2] {
+            let groups = Arc::new(AtomicU64::new(0));
+            let dataset = Grouped { groups: Arc::clone(&groups), answer };
+            let loader = Loader::builder(dataset)
+                .batch_size(64)
+                .shuffle(1)
+                .workers(workers)
+                .build()
+                .unwrap();
+            for e in 0..3 {
+                assert_eq!(epoch(&loader), planned(&loader, e), "{name}, {workers} workers");
+            }
+            assert!(groups.load(Ordering::Relaxed) > 0, "tiny samples travel together");
+        }
+    }
 }
 
 fn policies() -> impl Strategy<Value = PolicyKind> {

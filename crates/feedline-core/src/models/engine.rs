@@ -1,0 +1,164 @@
+//! The whole engine with its own step, restart and stop, on one or two workers.
+//!
+//! Batches of one sample, so that nothing that is decided by the clock (how many samples travel
+//! together) makes two runs differ.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use crate::deliver::{Delivery, Taken};
+use crate::engine::{Engine, Step};
+use crate::plan::SampleIndex;
+use crate::work::{Cause, Dataset, Desk, Sample};
+use crate::{DType, Field, Loader, LoaderBuilder};
+
+use super::explore;
+
+struct Numbers(u64);
+
+impl Dataset for Numbers {
+    fn len(&self) -> u64 {
+        self.0
+    }
+    fn fields(&self) -> Vec<Field> {
+        vec![Field::fixed("number", DType::U64, [])]
+    }
+    fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        let SampleIndex(number) = sample.index();
+        Ok(sample.put(0, &[number])?)
+    }
+}
+
+/// An engine for one epoch without its threads.
+fn engine(loader: LoaderBuilder) -> Arc<Engine> {
+    loader.epochs(1).engine().expect("the settings are valid").0
+}
+
+fn loader(samples: u64, workers: usize) -> LoaderBuilder {
+    Loader::builder(Numbers(samples)).workers(workers).prefetch(1)
+}
+
+/// As a thread of the crew does.
+fn work(engine: &Engine, worker: usize) {
+    let mut desk = Desk::new(worker);
+    loop {
+        match engine.step(&mut desk) {
+            Step::Worked => {}
+            Step::Idle(ticket, _) => engine.bell.wait(ticket),
+            Step::Stopped | Step::Retired => return,
+        }
+    }
+}
+
+fn hire<const N: usize>(engine: &Arc<Engine>) -> [thread::JoinHandle<()>; N] {
+    std::array::from_fn(|worker| {
+        let engine = Arc::clone(engine);
+        thread::spawn(move || work(&engine, worker))
+    })
+}
+
+/// Takes the next batch as the loader does. Returns its samples.
+fn take(engine: &Engine, generation: u64) -> Vec<u64> {
+    let Taken::Item(finished) = engine.shelf.take(generation, None) else {
+        panic!("nobody restarts or closes")
+    };
+    let batch = finished.result.expect("no sample fails");
+    batch.hand_over();
+    engine.count_delivered(generation);
+    let samples: Vec<u64> = batch.indices().iter().map(|index| index.0).collect();
+    assert_eq!(batch.arrays()[0].as_slice::<u64>().unwrap(), samples);
+    samples
+}
+
+/// Stops the engine and waits for its workers; checks that they leave nothing behind.
+fn end<const N: usize>(engine: &Engine, workers: [thread::JoinHandle<()>; N]) {
+    engine.stop();
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    let bytes = engine.pool.bytes();
+    assert_eq!((bytes.undelivered, bytes.held_by_user), (0, 0));
+    assert_eq!((engine.shelf.full(), engine.policy.queued()), (0, 0));
+}
+
+#[test]
+fn a_worker_delivers_an_epoch_in_order_and_ends_when_stopped() {
+    explore(3, || {
+        let engine = engine(loader(2, 1));
+        let workers = hire::<1>(&engine);
+        let generation = engine.restart(0, 0);
+        assert_eq!(take(&engine, generation), [0]);
+        assert_eq!(take(&engine, generation), [1]);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn two_workers_deliver_an_epoch_in_order_and_end_when_stopped() {
+    explore(1, || {
+        let engine = engine(loader(2, 2).prefetch(2));
+        let workers = hire::<2>(&engine);
+        let generation = engine.restart(0, 0);
+        assert_eq!(take(&engine, generation), [0]);
+        assert_eq!(take(&engine, generation), [1]);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn two_workers_fill_one_batch_together() {
+    explore(1, || {
+        let engine = engine(loader(2, 2).batch_size(2));
+        let workers = hire::<2>(&engine);
+        let generation = engine.restart(0, 0);
+        assert_eq!(take(&engine, generation), [0, 1]);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn in_ready_order_the_window_moves_and_each_sample_comes_once() {
+    explore(1, || {
+        let engine = engine(loader(2, 2).prefetch(2).delivery(Delivery::Ready { window: 1 }));
+        let workers = hire::<2>(&engine);
+        let generation = engine.restart(0, 0);
+        // A window of one batch leaves no choice of order.
+        assert_eq!(take(&engine, generation), [0]);
+        assert_eq!(take(&engine, generation), [1]);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn stopping_at_any_moment_ends_the_workers() {
+    explore(2, || {
+        let engine = engine(loader(2, 2));
+        let workers = hire::<2>(&engine);
+        engine.restart(0, 0);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn a_restart_in_the_middle_delivers_the_new_generation_from_its_start() {
+    explore(3, || {
+        let engine = engine(loader(2, 1));
+        let workers = hire::<1>(&engine);
+        engine.restart(0, 0);
+        let generation = engine.restart(0, 1);
+        assert_eq!(take(&engine, generation), [1]);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn an_epoch_that_is_given_up_and_begun_again_is_delivered() {
+    explore(3, || {
+        let engine = engine(loader(1, 1));
+        let workers = hire::<1>(&engine);
+        engine.restart(0, 0);
+        engine.pause();
+        let generation = engine.restart(0, 0);
+        assert_eq!(take(&engine, generation), [0]);
+        end(&engine, workers);
+    });
+}
