@@ -59,6 +59,7 @@ fmt: $(VENV)/.ready ## Format Rust and Python sources
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed ## Run every benchmark table
+	@$(STEP) bench-engine cargo run --release --quiet --locked -p feedline-benches --bin engine
 	@for table in benches/*.py; do \
 	  $(STEP) "bench-$$(basename "$$table" .py)" $(BIN)/python "$$table"; \
 	done
@@ -78,10 +79,10 @@ stubs: target/wheels/.built ## Regenerate python/feedline/_feedline.pyi from the
 # Model checking replaces the atomics, so it has a build of its own. Link-time optimisation would
 # cost more than it saves.
 loom: ## Model-check the concurrent parts
-	@if [[ -e crates/feedline-core/tests/loom.rs ]]; then \
+	@if [[ -e crates/feedline-core/src/models/mod.rs ]]; then \
 	  export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_LTO=off; \
 	  export LOOM_MAX_PREEMPTIONS="$${LOOM_MAX_PREEMPTIONS:-3}"; \
-	  $(STEP) loom timeout 600 cargo test -p feedline-core --release --locked --test loom; \
+	  $(STEP) loom timeout 600 cargo test -p feedline-core --release --locked --lib models::; \
 	fi
 
 soak: $(VENV)/.installed ## Run the long tests that `make test` leaves out

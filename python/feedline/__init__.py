@@ -1,5 +1,37 @@
-"""feedline feeds accelerators: parallel loading, finished batches, in time."""
+"""feedline feeds accelerators: parallel loading, finished batches, in time.
 
-from feedline._feedline import __version__
+A pipeline says what a sample is, a loader delivers batches of it:
 
-__all__ = ["__version__"]
+>>> import numpy as np
+>>> import feedline
+>>> pixels = np.arange(12.0).reshape(4, 3)
+>>> labels = np.array([0, 1, 0, 1])
+>>> loader = feedline.Loader(feedline.arrays(pixels, labels), batch_size=2)
+>>> for x, y in loader:
+...     print(x.shape, y)
+(2, 3) [0 1]
+(2, 3) [0 1]
+"""
+
+import atexit
+
+from feedline import errors
+from feedline._feedline import Array, __version__, close_all
+from feedline.loader import Loader
+from feedline.pipeline import Pipeline, concat, mix
+from feedline.sources import arrays, npy
+
+__all__ = [
+    "Array",
+    "Loader",
+    "Pipeline",
+    "__version__",
+    "arrays",
+    "concat",
+    "errors",
+    "mix",
+    "npy",
+]
+
+# Workers may be inside a Python function; they must be gone before the interpreter is.
+atexit.register(close_all)

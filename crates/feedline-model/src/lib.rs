@@ -1,1 +1,32 @@
-//! Queueing and scaling theory as pure functions.
+//! Queueing and scaling theory as pure functions: what more workers would bring, and how long a
+//! batch waits.
+//!
+//! * Scaling: [`amdahl`] for work of fixed size, [`gustafson`] for work that grows with the workers,
+//!   and the universal scalability law [`Usl`], in which workers can also be in each other's way.
+//! * Queues: [`Mm1`] with one server, [`Mmc`] with several, and [`little`], which holds in any queue.
+//!
+//! Rates are per second and times in seconds, or any other unit if it is the same throughout.
+//!
+//! ```
+//! use feedline_model::{Mmc, amdahl};
+//!
+//! // One twentieth of the work cannot be shared out: 20 workers are about 10 times as fast as one.
+//! assert_eq!(amdahl(0.05, 20)?.round(), 10.0);
+//!
+//! // Samples arrive at 30 per second, a worker makes 10 per second. How many workers keep the mean
+//! // wait below 20 ms?
+//! let wait = |workers| Mmc::new(30.0, 10.0, workers).map_or(f64::INFINITY, |m| m.mean_wait());
+//! assert_eq!((1..).find(|workers| wait(*workers) < 0.02), Some(5));
+//! # Ok::<(), feedline_model::ArgumentError>(())
+//! ```
+
+mod argument;
+pub mod little;
+mod mm1;
+mod mmc;
+mod scaling;
+
+pub use argument::ArgumentError;
+pub use mm1::Mm1;
+pub use mmc::Mmc;
+pub use scaling::{Usl, amdahl, gustafson};

@@ -1,4 +1,23 @@
-//! The Python extension module, `feedline._feedline`.
+//! The Python extension module, `feedline._feedline`: convert, release the GIL, call the engine,
+//! convert back. What users see is in the Python package, which names and documents it.
+//!
+//! | file | what crosses there |
+//! | --- | --- |
+//! | `source.rs`, `in_memory.rs` | datasets, and arrays that Python holds |
+//! | `function.rs` | samples to a Python function and back |
+//! | `loader.rs` | batches; waiting, signals, closing at exit |
+//! | `array.rs`, `dlpack.rs` | memory, as views |
+//! | `errors.rs` | errors, as exceptions |
+//! | `contest.rs` | the measuring tool |
+
+mod array;
+mod contest;
+mod dlpack;
+mod errors;
+mod function;
+mod in_memory;
+mod loader;
+mod source;
 
 use pyo3::prelude::*;
 
@@ -6,6 +25,29 @@ use pyo3::prelude::*;
 #[pymodule]
 pub mod _feedline {
     #[pymodule_export]
+    use crate::array::Array;
+    #[pymodule_export]
+    use crate::contest::{NativeContest, NativeDigest};
+    #[pymodule_export]
+    use crate::loader::{NativeEpoch, NativeLoader, close_all};
+    #[pymodule_export]
+    use crate::source::Source;
+    #[pymodule_export]
+    use crate::{cli, usable_cores};
+
+    #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name Python expects")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+}
+
+/// Runs the `feedline` command with these arguments and returns its exit code.
+#[pyfunction]
+fn cli(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> i32 {
+    py.detach(|| feedline_cli::run(arguments))
+}
+
+/// Cores this process may use: affinity and the cgroup's CPU quota taken into account.
+#[pyfunction]
+fn usable_cores() -> usize {
+    feedline::usable_cores()
 }

@@ -112,8 +112,8 @@ pub(crate) fn assemble(
     pool: &Arc<Pool>,
 ) -> Result<Vec<Array>, Error> {
     let count = kept.iter().filter(|kept| **kept).count();
-    let parcels: Vec<&Parcel> =
-        loose.iter().zip(kept).filter_map(|(p, kept)| p.as_ref().filter(|_| *kept)).collect();
+    let mut parcels: Vec<&Parcel> = Vec::with_capacity(loose.len());
+    parcels.extend(loose.iter().zip(kept).filter_map(|(p, kept)| p.as_ref().filter(|_| *kept)));
     debug_assert!(schema.variable() == 0 || parcels.len() == count);
     let mut rows = rows.map(|(block, layout)| {
         if count < kept.len() {

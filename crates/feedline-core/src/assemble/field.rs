@@ -121,6 +121,12 @@ impl Field {
         Field { name: name.into(), dtype: DType::U8, form: Form::Bytes { text: true } }
     }
 
+    /// The same field under another name.
+    #[must_use]
+    pub fn renamed(&self, name: &str) -> Field {
+        Field { name: name.into(), ..self.clone() }
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {

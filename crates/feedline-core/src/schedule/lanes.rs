@@ -54,7 +54,7 @@ impl<T> Lanes<T> {
 
     /// Empties all queues into one list, lane by lane.
     pub(super) fn drain(&self) -> Vec<Job<T>> {
-        let mut jobs = Vec::new();
+        let mut jobs = Vec::with_capacity(self.queued());
         for worker in 0..self.count() {
             jobs.extend(self.lock(worker).drain(..));
         }

@@ -16,6 +16,8 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 
+use crate::sync::{Mutex, lock};
+
 use super::lanes::Lanes;
 use super::{Job, Policy, Steals};
 
@@ -23,11 +25,13 @@ pub(super) struct Steal<T> {
     lanes: Lanes<T>,
     /// Relaxed: batches are submitted one at a time; this only has to go on counting.
     next: AtomicUsize,
-    thieves: Vec<CachePadded<Thief>>,
+    thieves: Vec<CachePadded<Thief<T>>>,
 }
 
 /// One worker's luck so far. Written by that worker alone, hence Relaxed.
-struct Thief {
+struct Thief<T> {
+    /// What it carries from the victim's queue to its own; kept for its room. Nobody else locks it.
+    sack: Mutex<Vec<Job<T>>>,
     dice: AtomicU64,
     tried: AtomicU64,
     won: AtomicU64,
@@ -38,6 +42,7 @@ struct Thief {
 impl<T> Steal<T> {
     pub(super) fn new(workers: usize) -> Steal<T> {
         let thief = |worker: usize| Thief {
+            sack: Mutex::default(),
             // Any odd, distinct seeds: whom a thief asks first must differ between thieves.
             dice: AtomicU64::new((worker as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             tried: AtomicU64::new(0),
@@ -66,25 +71,25 @@ impl<T> Steal<T> {
         dice ^= dice << 17;
         thief.dice.store(dice, Ordering::Relaxed);
         let start = (dice % workers as u64) as usize;
-        let mut loot = None;
+        let mut sack = lock(&thief.sack);
         for victim in (0..workers).map(|i| (start + i) % workers).filter(|v| *v != worker) {
             thief.tried.fetch_add(1, Ordering::Relaxed);
             let mut lane = self.lanes.lock(victim);
             let half = lane.len().div_ceil(2);
             if half > 0 {
-                loot = Some(lane.drain(..half).collect::<Vec<_>>());
+                sack.extend(lane.drain(..half));
                 break;
             }
         }
-        let job = loot.and_then(|loot| {
+        let mut job = None;
+        if !sack.is_empty() {
             thief.won.fetch_add(1, Ordering::Relaxed);
-            thief.jobs.fetch_add(loot.len() as u64, Ordering::Relaxed);
-            let mut loot = loot.into_iter();
-            let first = loot.next();
+            thief.jobs.fetch_add(sack.len() as u64, Ordering::Relaxed);
+            let mut loot = sack.drain(..);
+            job = loot.next();
             self.lanes.lock(worker).extend(loot);
             self.lanes.took_one();
-            first
-        });
+        }
         thief.cost_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
         job
     }
@@ -115,7 +120,7 @@ impl<T: Send> Policy<T> for Steal<T> {
     }
 
     fn steals(&self) -> Steals {
-        let sum = |count: fn(&Thief) -> &AtomicU64| {
+        let sum = |count: fn(&Thief<T>) -> &AtomicU64| {
             self.thieves.iter().map(|t| count(t).load(Ordering::Relaxed)).sum()
         };
         Steals {

@@ -91,7 +91,8 @@ impl Dataset for Grouped {
 
 #[test]
 fn samples_written_in_groups_are_the_same_samples() {
-    let answers: [(&str, fn(u64) -> bool); 3] = [
+    type Answer = fn(u64) -> bool;
+    let answers: [(&str, Answer); 3] = [
         ("always", |_| true),
         ("every other time", |group| group % 2 == 0),
         ("panics now and then", |group| if group % 3 == 1 { panic!("no group") } else { true }),

@@ -1,0 +1,67 @@
+//! Checks of arguments, which all say what to pass instead.
+
+/// An argument outside its range.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArgumentError {
+    /// A number that must be finite and not negative.
+    #[error("{name} is {got}; pass a finite number that is at least 0")]
+    Negative {
+        /// The argument.
+        name: &'static str,
+        /// Its value.
+        got: f64,
+    },
+    /// A number that must be finite and above 0.
+    #[error("{name} is {got}; pass a finite number above 0")]
+    NotPositive {
+        /// The argument.
+        name: &'static str,
+        /// Its value.
+        got: f64,
+    },
+    /// A share outside 0 to 1.
+    #[error("{name} is {got}; pass a share from 0 to 1")]
+    NotAShare {
+        /// The argument.
+        name: &'static str,
+        /// Its value.
+        got: f64,
+    },
+    /// A count that must be at least one.
+    #[error("{name} is 0; pass at least 1")]
+    Zero {
+        /// The argument.
+        name: &'static str,
+    },
+    /// More work arrives than can be done: the queue has no mean length, it grows for ever.
+    #[error(
+        "{arrival} arrive per unit of time and at most {capacity} are served, so the queue grows for \
+         ever; pass a smaller arrival rate, faster service or more servers"
+    )]
+    Unstable {
+        /// The arrival rate.
+        arrival: f64,
+        /// What all servers together can do.
+        capacity: f64,
+    },
+}
+
+pub(crate) fn not_negative(name: &'static str, got: f64) -> Result<f64, ArgumentError> {
+    let fits = got.is_finite() && got >= 0.0;
+    if fits { Ok(got) } else { Err(ArgumentError::Negative { name, got }) }
+}
+
+pub(crate) fn positive(name: &'static str, got: f64) -> Result<f64, ArgumentError> {
+    let fits = got.is_finite() && got > 0.0;
+    if fits { Ok(got) } else { Err(ArgumentError::NotPositive { name, got }) }
+}
+
+pub(crate) fn share(name: &'static str, got: f64) -> Result<f64, ArgumentError> {
+    let fits = (0.0..=1.0).contains(&got);
+    if fits { Ok(got) } else { Err(ArgumentError::NotAShare { name, got }) }
+}
+
+pub(crate) fn count(name: &'static str, got: u32) -> Result<f64, ArgumentError> {
+    if got > 0 { Ok(f64::from(got)) } else { Err(ArgumentError::Zero { name }) }
+}

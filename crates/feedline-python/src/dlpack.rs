@@ -1,0 +1,166 @@
+//! DLPack: the exchange format that array libraries agree on (dmlc/dlpack, versions 0.8 and 1.0).
+//!
+//! A capsule owns one reference to the array, and with it to the pool block. Whoever consumes the
+//! capsule renames it and calls the deleter when its last view dies; a capsule that nobody consumed
+//! calls it itself. Either way it runs once.
+
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+
+use feedline::DType;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// `(kDLCPU, 0)`.
+pub(crate) const HOST: (i32, i32) = (1, 0);
+
+const NAME: &CStr = c"dltensor";
+const NAME_VERSIONED: &CStr = c"dltensor_versioned";
+
+#[repr(C)]
+struct Device {
+    kind: i32,
+    id: i32,
+}
+
+#[repr(C)]
+struct DataType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+#[repr(C)]
+struct Tensor {
+    data: *mut c_void,
+    device: Device,
+    ndim: i32,
+    dtype: DataType,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+#[repr(C)]
+struct Managed {
+    tensor: Tensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+#[repr(C)]
+struct ManagedVersioned {
+    major: u32,
+    minor: u32,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)>,
+    flags: u64,
+    tensor: Tensor,
+}
+
+/// What a managed tensor keeps alive: the array and the numbers its tensor points to.
+struct Context {
+    _array: Arc<feedline::Array>,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+fn data_type(dtype: DType) -> Option<DataType> {
+    // Codes: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool.
+    let code = match dtype {
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => 0,
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => 1,
+        DType::F16 | DType::F32 | DType::F64 => 2,
+        DType::Bf16 => 4,
+        DType::C64 | DType::C128 => 5,
+        DType::Bool => 6,
+        _ => return None,
+    };
+    Some(DataType { code, bits: 8 * dtype.size() as u8, lanes: 1 })
+}
+
+/// A capsule of the array.
+pub(crate) fn capsule<'py>(
+    py: Python<'py>,
+    array: &Arc<feedline::Array>,
+    versioned: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = data_type(array.dtype()).ok_or_else(|| {
+        PyBufferError::new_err(format!("DLPack has no dtype for {}", array.dtype()))
+    })?;
+    let shape: Vec<i64> = array.shape().iter().map(|axis| *axis as i64).collect();
+    let mut strides = vec![1i64; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis].max(1);
+    }
+    let mut context = Box::new(Context { _array: Arc::clone(array), shape, strides });
+    let tensor = Tensor {
+        data: array.address().cast(),
+        device: Device { kind: HOST.0, id: HOST.1 },
+        ndim: context.shape.len() as i32,
+        dtype,
+        // Heap buffers of vectors nobody resizes: they stay where they are as long as the context.
+        shape: context.shape.as_mut_ptr(),
+        strides: context.strides.as_mut_ptr(),
+        byte_offset: 0,
+    };
+    let context = Box::into_raw(context).cast::<c_void>();
+    let (pointer, name, destructor): (_, _, unsafe extern "C" fn(*mut ffi::PyObject)) = if versioned
+    {
+        let managed = ManagedVersioned {
+            major: 1,
+            minor: 0,
+            context,
+            deleter: Some(delete_versioned),
+            flags: 0,
+            tensor,
+        };
+        (Box::into_raw(Box::new(managed)).cast::<c_void>(), NAME_VERSIONED, destroy_versioned)
+    } else {
+        let managed = Managed { tensor, context, deleter: Some(delete) };
+        (Box::into_raw(Box::new(managed)).cast::<c_void>(), NAME, destroy)
+    };
+    // SAFETY: the GIL is held; the pointer is not null; name and destructor are static.
+    unsafe {
+        Bound::from_owned_ptr_or_err(
+            py,
+            ffi::PyCapsule_New(pointer, name.as_ptr(), Some(destructor)),
+        )
+    }
+}
+
+unsafe extern "C" fn delete(managed: *mut Managed) {
+    // SAFETY: both came from `Box::into_raw` in `capsule`, and the protocol calls the deleter once.
+    unsafe {
+        drop(Box::from_raw((*managed).context.cast::<Context>()));
+        drop(Box::from_raw(managed));
+    }
+}
+
+unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
+    // SAFETY: as in `delete`.
+    unsafe {
+        drop(Box::from_raw((*managed).context.cast::<Context>()));
+        drop(Box::from_raw(managed));
+    }
+}
+
+unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+    // SAFETY: Python calls this with the capsule and the GIL. A consumed capsule has another name, and
+    // its pointer is the consumer's; one that still has our name owns a `Managed` made above.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 1 {
+            delete(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()).cast());
+        }
+    }
+}
+
+unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
+    // SAFETY: as in `destroy`.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, NAME_VERSIONED.as_ptr()) == 1 {
+            delete_versioned(ffi::PyCapsule_GetPointer(capsule, NAME_VERSIONED.as_ptr()).cast());
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Several datasets one after the other.
+
+use std::sync::Arc;
+
+use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex};
+
+use crate::SourceError;
+
+/// Datasets with the same fields, as one: first all samples of the first, then of the second…
+pub struct Concat {
+    parts: Vec<Arc<dyn Dataset>>,
+    /// Where each part ends.
+    ends: Vec<u64>,
+}
+
+impl Concat {
+    /// Refuses parts whose fields differ from the first's.
+    pub fn new(parts: Vec<Arc<dyn Dataset>>) -> Result<Concat, SourceError> {
+        let first = parts.first().ok_or(SourceError::NothingToJoin { what: "concat" })?.fields();
+        let mut ends = Vec::with_capacity(parts.len());
+        let mut end = 0u64;
+        for (number, part) in parts.iter().enumerate() {
+            let fields = part.fields();
+            if fields != first {
+                let describe = |fields: &[Field]| {
+                    let field = |f: &Field| format!("{} {} {:?}", f.name(), f.dtype(), f.form());
+                    fields.iter().map(field).collect::<Vec<_>>().join(", ")
+                };
+                return Err(SourceError::FieldsDiffer {
+                    part: number,
+                    first: describe(&first),
+                    other: describe(&fields),
+                });
+            }
+            end = end.checked_add(part.len()).ok_or(SourceError::TooManySamples)?;
+            ends.push(end);
+        }
+        Ok(Concat { parts, ends })
+    }
+
+    /// The part a sample is in, and its index there.
+    fn inside(&self, index: SampleIndex) -> Result<(&dyn Dataset, SampleIndex), Cause> {
+        let part = self.ends.partition_point(|end| *end <= index.0);
+        let dataset =
+            self.parts.get(part).ok_or_else(|| format!("there is no sample {}", index.0))?;
+        let before = if part == 0 { 0 } else { self.ends[part - 1] };
+        Ok((&**dataset, SampleIndex(index.0 - before)))
+    }
+}
+
+impl Dataset for Concat {
+    fn len(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    fn fields(&self) -> Vec<Field> {
+        self.parts[0].fields()
+    }
+
+    fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
+        let (part, inside) = self.inside(index)?;
+        part.load(inside, raw)
+    }
+
+    fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        let (part, inside) = self.inside(sample.index())?;
+        sample.part(inside, 0..usize::MAX, |sample| part.build(raw, sample))
+    }
+
+    fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        let (part, inside) = self.inside(index).ok()?;
+        part.cost_hint(inside)
+    }
+
+    fn origin(&self, index: SampleIndex) -> Option<String> {
+        let (part, inside) = self.inside(index).ok()?;
+        part.origin(inside)
+    }
+}

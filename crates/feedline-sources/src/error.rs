@@ -1,0 +1,203 @@
+//! What can be wrong with a source.
+
+use std::io;
+use std::path::PathBuf;
+
+use feedline_core::DType;
+
+use crate::npy::HeaderError;
+
+/// Why a source cannot be opened, read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The system refused.
+    #[error("cannot {doing} `{}`: {source}", path.display())]
+    Io {
+        /// What was tried: open, read, write, list.
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Not a plain file.
+    #[error("`{}` is {what}; {advice}", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is instead.
+        what: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The file's header is not one that can be used.
+    #[error("`{}`: {source}", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: HeaderError,
+    },
+    /// The file is shorter than its header says, or became so.
+    #[error(
+        "`{}` has {actual} bytes but its header asks for {expected}: it was cut off; write or copy \
+         it again",
+        path.display()
+    )]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that the header asks for, with the header.
+        expected: u64,
+        /// Bytes that are there.
+        actual: u64,
+    },
+    /// A packed file without an axis for the samples.
+    #[error(
+        "`{}` holds a single number (shape `()`), and a packed file needs a first axis to count \
+         samples; save `a.reshape(1)` for one sample",
+        path.display()
+    )]
+    ZeroDimensional {
+        /// The file.
+        path: PathBuf,
+    },
+    /// One sample would not fit the address space.
+    #[error("one sample of `{}` has shape {shape:?}, which is too large; check the file", path.display())]
+    RowTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The sample's shape.
+        shape: Vec<usize>,
+    },
+    /// No `.npy` file in a folder.
+    #[error(
+        "`{}` has no `.npy` file directly in it; give the folder that holds them",
+        path.display()
+    )]
+    EmptyFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A sample's file differs from the others.
+    #[error(
+        "`{}` holds {dtype} of shape {shape:?}, but `{}` holds {expected_dtype} of shape \
+         {expected_shape:?}; all files of a folder must agree: convert or remove one",
+        path.display(),
+        reference.display()
+    )]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// Its dtype.
+        dtype: DType,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// The file that set the rule: the first one.
+        reference: PathBuf,
+        /// The dtype of that one.
+        expected_dtype: DType,
+        /// The shape of that one.
+        expected_shape: Vec<usize>,
+    },
+    /// Sources side by side that have different numbers of samples.
+    #[error(
+        "field `{first}` has {first_len} samples and field `{second}` has {second_len}; sources side \
+         by side need one sample each for every index: check that both belong together"
+    )]
+    Lengths {
+        /// A field of the one.
+        first: String,
+        /// Its number of samples.
+        first_len: u64,
+        /// A field of the other.
+        second: String,
+        /// Its number of samples.
+        second_len: u64,
+    },
+    /// Sources side by side that use one name twice.
+    #[error("two sources have a field `{name}`; open one of them with another field name")]
+    DuplicateField {
+        /// The name.
+        name: String,
+    },
+    /// A dtype that the format cannot say.
+    #[error("`.npy` has no {dtype}; write it as {instead}")]
+    NoSuchDType {
+        /// The dtype.
+        dtype: DType,
+        /// What to use.
+        instead: &'static str,
+    },
+    /// Values of another type than the file's.
+    #[error("`{}` takes rows of {expected}, got {got}; convert them", path.display())]
+    RowDType {
+        /// The file.
+        path: PathBuf,
+        /// The dtype it was created with.
+        expected: DType,
+        /// The values' dtype.
+        got: DType,
+    },
+    /// A row of another size than the file's.
+    #[error(
+        "`{}` takes rows of shape {shape:?}, that is {expected} bytes, got {got}",
+        path.display()
+    )]
+    RowSize {
+        /// The file.
+        path: PathBuf,
+        /// The shape it was created with.
+        shape: Vec<usize>,
+        /// Bytes of such a row.
+        expected: usize,
+        /// Bytes that were given.
+        got: usize,
+    },
+    /// Nothing was given to join.
+    #[error("{what} needs at least one dataset")]
+    NothingToJoin {
+        /// The operation.
+        what: &'static str,
+    },
+    /// Datasets one after the other that have different fields.
+    #[error(
+        "dataset {part} has the fields {other}, but the first has {first}; datasets one after the \
+         other need the same fields: convert one of them"
+    )]
+    FieldsDiffer {
+        /// The dataset's number, from 0.
+        part: usize,
+        /// The first one's fields.
+        first: String,
+        /// Its fields.
+        other: String,
+    },
+    /// More samples than can be counted.
+    #[error("the datasets have more than 2^64 samples together; use fewer")]
+    TooManySamples,
+    /// A selection of a sample that is not there.
+    #[error("entry {at} selects sample {index}, but there are {len}; select indices below {len}")]
+    NoSuchSample {
+        /// Where in the selection.
+        at: usize,
+        /// The index.
+        index: u64,
+        /// How many samples there are.
+        len: u64,
+    },
+    /// A cache that holds other samples.
+    #[error(
+        "the cache in `{}` holds other samples; use another folder or empty it\nthere:\n{there}wanted:\n{wanted}",
+        folder.display()
+    )]
+    OtherCache {
+        /// The folder.
+        folder: PathBuf,
+        /// What it says of its samples.
+        there: String,
+        /// What it should say.
+        wanted: String,
+    },
+}

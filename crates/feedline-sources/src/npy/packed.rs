@@ -1,0 +1,184 @@
+//! One `.npy` file, its first axis the sample.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex, Stage};
+
+use crate::SourceError;
+use crate::read_at::read_exact_at;
+
+use super::Header;
+use super::elements::{FortranOrder, make_native, transpose};
+use super::header::size;
+
+/// One `.npy` file as a dataset: sample i is `a[i]`, in one field.
+///
+/// Rows are read straight into their slots of the batch by positional reads, from any number of
+/// threads. A file that is shortened meanwhile gives an error for each sample that is no longer
+/// there. One that is overwritten in place gives whatever is there at the moment: to replace a file
+/// that may be in use, write another and rename it, as [`Writer`](super::Writer) does.
+///
+/// Arrays in Fortran order and of foreign byte order are right, too. In Fortran order the elements of a row
+/// are far from each other, and each is read on its own unless the file is [held](Packed::HELD) in
+/// memory; `np.save(path, np.ascontiguousarray(a))` makes such a file fast.
+#[derive(Debug)]
+pub struct Packed {
+    path: PathBuf,
+    field: Field,
+    header: Header,
+    row_bytes: usize,
+    data: Data,
+}
+
+#[derive(Debug)]
+enum Data {
+    File(File),
+    /// All rows, in row-major order and native byte order.
+    Held(Vec<u8>),
+}
+
+impl Packed {
+    /// Data of up to this many bytes is read into memory when the file is opened, if its rows are
+    /// [small](Packed::SMALL_ROW) or it is in Fortran order: labels, coordinates, embeddings.
+    /// For such rows a system call would cost more than the copy.
+    pub const HELD: usize = 64 << 20;
+    /// What counts as a small row, in bytes.
+    pub const SMALL_ROW: usize = 4096;
+
+    /// Opens the file; its rows will be the field `field_name`.
+    ///
+    /// A file without rows can be opened. The loader's plan is where it is refused.
+    pub fn open(path: impl Into<PathBuf>, field_name: &str) -> Result<Packed, SourceError> {
+        let path = path.into();
+        let file = open_regular(&path)?;
+        let header = Header::read(&file, &path)?;
+        let Some((_, row_shape)) = header.shape().split_first() else {
+            return Err(SourceError::ZeroDimensional { path });
+        };
+        let Some(row_bytes) = size(header.dtype(), row_shape) else {
+            return Err(SourceError::RowTooLarge { shape: row_shape.to_vec(), path });
+        };
+        let field = Field::fixed(field_name, header.dtype(), row_shape);
+        let small = row_bytes <= Packed::SMALL_ROW || header.is_fortran_order();
+        let data = match header.data_bytes() {
+            bytes if small && bytes <= Packed::HELD => Data::Held(hold(&file, &header, &path)?),
+            _ => Data::File(file),
+        };
+        Ok(Packed { path, field, header, row_bytes, data })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file says about itself.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Reads row `row` into `slot`.
+    fn read_row(&self, file: &File, row: usize, slot: &mut [u8]) -> Result<(), SourceError> {
+        let header = &self.header;
+        let read = |slot: &mut [u8], at: usize| {
+            let at = (header.data_offset() + at) as u64;
+            read_exact_at(file, slot, at).map_err(|source| self.lost(file, source))
+        };
+        if !header.is_fortran_order() {
+            return read(slot, row * self.row_bytes);
+        }
+        let size = header.dtype().size();
+        let places = FortranOrder::new(header.shape(), 1);
+        for (element, place) in slot.chunks_exact_mut(size).zip(places) {
+            read(element, (row + place) * size)?;
+        }
+        Ok(())
+    }
+
+    /// Why a row cannot be read: mostly because the file became shorter.
+    fn lost(&self, file: &File, source: io::Error) -> SourceError {
+        if source.kind() == io::ErrorKind::UnexpectedEof
+            && let Ok(now) = file.metadata()
+            && let Err(short) = self.header.check_length(now.len(), &self.path)
+        {
+            return short;
+        }
+        SourceError::Io { doing: "read", path: self.path.clone(), source }
+    }
+}
+
+/// Opens a file for reading, but not a pipe or a device, which might never answer.
+pub(super) fn open_regular(path: &Path) -> Result<File, SourceError> {
+    let io = |source| SourceError::Io { doing: "open", path: path.to_path_buf(), source };
+    let kind = std::fs::metadata(path).map_err(io)?.file_type();
+    if kind.is_dir() {
+        let (what, advice) =
+            ("a folder", "open it with `npy::Folder`, or give a file that is in it");
+        return Err(SourceError::NotAFile { path: path.to_path_buf(), what, advice });
+    }
+    if !kind.is_file() {
+        let (what, advice) = ("no regular file", "copy its content to one");
+        return Err(SourceError::NotAFile { path: path.to_path_buf(), what, advice });
+    }
+    File::open(path).map_err(io)
+}
+
+/// All rows, ready to be copied.
+fn hold(file: &File, header: &Header, path: &Path) -> Result<Vec<u8>, SourceError> {
+    let io = |source| SourceError::Io { doing: "read", path: path.to_path_buf(), source };
+    let mut data = vec![0; header.data_bytes()];
+    read_exact_at(file, &mut data, header.data_offset() as u64).map_err(io)?;
+    if header.is_fortran_order() {
+        let mut rows = vec![0; data.len()];
+        transpose(header, &data, &mut rows);
+        data = rows;
+    }
+    make_native(header, &mut data);
+    Ok(data)
+}
+
+impl Dataset for Packed {
+    fn len(&self) -> u64 {
+        self.header.shape()[0] as u64
+    }
+    fn fields(&self) -> Vec<Field> {
+        vec![self.field.clone()]
+    }
+    fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        let row = sample.index().0 as usize;
+        match &self.data {
+            Data::Held(rows) => {
+                let at = row * self.row_bytes;
+                sample.put_bytes(0, &rows[at..at + self.row_bytes])?;
+            }
+            Data::File(file) => {
+                // Only here is the slot known, so the row is loaded here rather than in `load`.
+                sample.begin(Stage::Load);
+                self.read_row(file, row, sample.view_bytes(0)?)?;
+                sample.begin(Stage::Decode);
+                make_native(&self.header, sample.view_bytes(0)?);
+            }
+        }
+        Ok(())
+    }
+    fn build_group(&self, group: &mut Group<'_>) -> bool {
+        let Data::Held(held) = &self.data else { return false };
+        let indices = group.indices();
+        let Ok(rows) = group.rows_bytes(0) else { return false };
+        if self.row_bytes == 0 {
+            return true;
+        }
+        for (row, index) in rows.chunks_exact_mut(self.row_bytes).zip(indices) {
+            let at = index.0 as usize * self.row_bytes;
+            row.copy_from_slice(&held[at..at + self.row_bytes]);
+        }
+        true
+    }
+    fn origin(&self, index: SampleIndex) -> Option<String> {
+        Some(format!("{}[{}]", self.path.display(), index.0))
+    }
+}

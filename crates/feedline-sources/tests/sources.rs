@@ -1,0 +1,25 @@
+//! The sources as a loader uses them, on files that NumPy wrote and on files that are broken.
+
+#[path = "sources/common.rs"]
+mod common;
+#[path = "sources/numpy_files.rs"]
+mod numpy_files;
+
+/// One file per sample.
+#[path = "sources/folder.rs"]
+mod folder;
+/// Headers: every version and dtype, and everything that must be refused.
+#[path = "sources/header.rs"]
+mod header;
+/// A collection of odd files with the outcome each must have.
+#[path = "sources/odd.rs"]
+mod odd;
+/// One file, many rows.
+#[path = "sources/packed.rs"]
+mod packed;
+/// Files that the writer makes.
+#[path = "sources/writer.rs"]
+mod writer;
+/// Sources side by side.
+#[path = "sources/zip.rs"]
+mod zip;

@@ -1,0 +1,211 @@
+"""The loader: batches of a pipeline, epoch by epoch."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from feedline._feedline import NativeLoader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from feedline.errors import SampleError
+    from feedline.pipeline import Pipeline
+
+__all__ = ["Loader"]
+
+
+class Loader:
+    """Delivers a pipeline in batches that are ready before they are needed.
+
+    Iterating over it is one epoch. While an epoch drains, the next one fills.
+
+    Parameters
+    ----------
+    pipeline
+        What to load.
+    batch_size
+        Samples per batch.
+    shuffle
+        A new random order each epoch; the same one for the same seed.
+    seed
+        What every random decision depends on.
+    num_workers
+        Threads that make samples. ``None``: one less than the cores this process may use, at least
+        one. 0: the caller makes them.
+    drop_last
+        Leave out the last batch if it is short.
+    pad_last
+        Fill the last batch with samples from the epoch's start.
+    order
+        ``"planned"``: batches of exactly the planned samples, in order. ``"ready"``: batches of
+        samples as they become ready, each exactly once per epoch; one slow sample then holds up
+        nothing but itself.
+    window
+        With ``order="ready"``: how many batches' worth of samples may be begun beyond the oldest that
+        is not done.
+    prefetch
+        How many batches may be begun ahead. ``None``: 4, or the number of workers if that is more.
+    memory
+        Bytes that undelivered batches and idle blocks may take. ``None``: 2 GiB.
+    on_error
+        ``"raise"``: a batch with a sample that cannot be made raises `feedline.errors.SampleError`;
+        iteration goes on after it. ``"skip"``: the batch is shorter. ``"replace"``: another sample
+        takes the place, the same in every run.
+    max_errors
+        How many samples may be skipped or replaced before that raises
+        `feedline.errors.TooManyErrors`. ``None``: any number.
+    sample_timeout
+        Seconds after which a sample is given up and treated as an error.
+    rank, world_size
+        Deliver the share of one of several processes; all get the same number of batches.
+    output
+        ``"numpy"``, ``"torch"``, or ``"dlpack"`` for `feedline.Array`, which anything that speaks
+        DLPack takes. Arrays view the loader's memory; nothing is copied.
+    io_workers
+        Threads that only read, so that many reads can be under way while few cores compute.
+    policy
+        Who does what: ``"steal"`` (the default), ``"central"``, ``"round_robin"``, ``"block"``,
+        ``"shortest_first"``, ``"longest_first"`` or ``"weighted"``.
+    epochs
+        Begin no epoch after this many. ``None``: the next one is always begun while one drains.
+    pin_memory
+        Page-lock the memory of batches, so that copies to a CUDA device are fast and asynchronous. Without
+        a CUDA driver it warns and uses ordinary memory.
+    progress
+        Show a progress bar on stderr.
+
+    Raises
+    ------
+    ValueError
+        For settings that cannot work; the message says what to pass instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import feedline
+    >>> loader = feedline.Loader(feedline.arrays(np.arange(10)), batch_size=4, shuffle=True, seed=1)
+    >>> len(loader)
+    3
+    >>> sorted(int(i) for (batch,) in loader for i in batch)
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        seed: int = 0,
+        num_workers: int | None = None,
+        drop_last: bool = False,
+        pad_last: bool = False,
+        order: Literal["planned", "ready"] = "planned",
+        window: int = 8,
+        prefetch: int | None = None,
+        memory: int | None = None,
+        on_error: Literal["raise", "skip", "replace"] = "raise",
+        max_errors: int | None = None,
+        sample_timeout: float | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        output: Literal["numpy", "torch", "dlpack"] = "numpy",
+        io_workers: int = 0,
+        policy: str = "steal",
+        epochs: int | None = None,
+        pin_memory: bool = False,
+        progress: bool = False,
+    ) -> None:
+        source = getattr(pipeline, "_source", None)
+        if source is None:
+            msg = (
+                "Loader takes a feedline pipeline, such as feedline.arrays(x, y) or feedline.npy(path), "
+                f"got {type(pipeline).__name__}"
+            )
+            raise TypeError(msg)
+        if drop_last and pad_last:
+            msg = "drop_last and pad_last exclude each other; pass one of them"
+            raise ValueError(msg)
+        _one_of("order", order, ("planned", "ready"))
+        _one_of("on_error", on_error, ("raise", "skip", "replace"))
+        settings: dict[str, Any] = {
+            "batch_size": batch_size,
+            "shuffle": shuffle,
+            "seed": seed,
+            "workers": num_workers,
+            "boundary": "drop" if drop_last else "pad" if pad_last else "keep",
+            "ready_window": window if order == "ready" else None,
+            "prefetch": prefetch,
+            "memory": memory,
+            "on_error": on_error,
+            "max_errors": max_errors,
+            "sample_timeout": sample_timeout,
+            "rank": (rank, world_size),
+            "io_workers": io_workers,
+            "policy": policy,
+            "epochs": epochs,
+            "pin_memory": pin_memory,
+            "progress": progress,
+        }
+        self._pipeline = pipeline
+        self._native = NativeLoader(source, pipeline._named, output, settings)
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._native.epoch()
+
+    def __repr__(self) -> str:
+        return f"<Loader of {len(self)} batches, {self.num_workers} workers: {self._pipeline!r}>"
+
+    @property
+    def num_workers(self) -> int:
+        """How many threads make samples; 0 means the caller does."""
+        return self._native.workers
+
+    @property
+    def errors(self) -> list[SampleError]:
+        """Samples that could not be made so far, oldest first (at most 10,000)."""
+        return self._native.errors()
+
+    def stats(self) -> dict[str, Any]:
+        """Everything that was measured so far, as plain data; times in nanoseconds.
+
+        Returns
+        -------
+        dict
+            ``batches``, ``samples``, ``bytes`` delivered; ``consumer`` (step, wait, hand-over);
+            ``workers`` and ``stages`` with counts and time distributions; ``batch_parts``;
+            ``occupancy`` over time; ``imbalance``, ``efficiency``, ``steals``; ``memory`` by state.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> loader = feedline.Loader(feedline.arrays(np.arange(10)), batch_size=5)
+        >>> _ = list(loader)
+        >>> loader.stats()["samples"]
+        10
+        """
+        stats: dict[str, Any] = json.loads(self._native.stats())
+        return stats
+
+    def explain(self) -> str:
+        """Where the time goes, in plain words.
+
+        Returns
+        -------
+        str
+            Who waited for whom, what bounds the throughput, and what to change.
+        """
+        return self._native.explain()
+
+
+def _one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        listed = " or ".join(f'"{choice}"' for choice in choices)
+        msg = f"{setting} must be {listed}, got {value!r}"
+        raise ValueError(msg)

@@ -1,0 +1,146 @@
+"""Where samples come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from feedline._feedline import Source
+from feedline.pipeline import Pipeline, joined
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["arrays", "npy"]
+
+
+def arrays(*fields: Any, **named: Any) -> Pipeline:  # noqa: ANN401 - anything array-like
+    """Samples from arrays in memory: sample i is row i of each.
+
+    Rows are gathered natively, without the GIL, from any strides; nothing is copied when the
+    pipeline is made. (Arrays in foreign byte order are converted once.)
+
+    Parameters
+    ----------
+    *fields
+        NumPy arrays, torch tensors on the CPU, or what `numpy.asarray` takes. Batches are tuples.
+    **named
+        The same by name. Batches are dicts.
+
+    Returns
+    -------
+    Pipeline
+        With as many samples as the arrays have rows.
+
+    Raises
+    ------
+    TypeError
+        For arrays of Python objects, strings or dates.
+    ValueError
+        If lengths differ, or there is no array at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(arrays(image=np.zeros((10, 3, 4), np.float32), label=np.arange(10)))
+    10 samples
+      arrays(2)
+    delivers {image: float32 [3, 4], label: int64 []}
+    """
+    if fields and named:
+        msg = "pass arrays either by position (batches are tuples) or by name (batches are dicts)"
+        raise ValueError(msg)
+    given = named or {str(place): array for place, array in enumerate(fields)}
+    if not given:
+        msg = "arrays() needs at least one array, e.g. arrays(images, labels)"
+        raise ValueError(msg)
+    sources = {name: _memory(name, array) for name, array in given.items()}
+    lengths = {name: len(source) for name, source in sources.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        msg = f"all arrays must have the same number of rows, got {listed}"
+        raise ValueError(msg)
+    stage = f"arrays({len(sources)})"
+    return joined(list(sources.values()), named=bool(named), stages=(stage,))
+
+
+def npy(path: str | os.PathLike[str], *, name: str | None = None) -> Pipeline:
+    """Samples from ``.npy`` files.
+
+    Parameters
+    ----------
+    path
+        One packed file, whose first axis is the sample's, or a folder with one file per sample
+        (all of one dtype and shape, taken in the order of their names).
+    name
+        The field's name. Batches are dicts if it is given, else tuples.
+
+    Returns
+    -------
+    Pipeline
+        Of one field.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing at `path`.
+    ValueError
+        If it is not a numeric ``.npy`` file, or shorter than its header says.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "x.npy"
+    >>> np.save(file, np.arange(6, dtype=np.float32).reshape(3, 2))
+    >>> len(npy(file))
+    3
+    """
+    path = Path(path)
+    field = "0" if name is None else name
+    source = Source.npy_folder(field, path) if path.is_dir() else Source.npy_packed(field, path)
+    return Pipeline(source, named=name is not None, stages=(f"npy({path.name!r})",))
+
+
+def _memory(name: str, array: Any) -> Source:  # noqa: ANN401 - anything array-like
+    tensor = type(array).__module__.partition(".")[0] == "torch" and hasattr(array, "data_ptr")
+    return _tensor(name, array) if tensor else _ndarray(name, array)
+
+
+def _ndarray(name: str, values: Any) -> Source:  # noqa: ANN401 - anything array-like
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16":
+        msg = (
+            f"array {name} has dtype {array.dtype}, which cannot be loaded; "
+            "convert it to a numeric dtype, e.g. with .astype(numpy.float32)"
+        )
+        raise TypeError(msg)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.ndim == 0:
+        msg = f"array {name} is a scalar; its first axis must be the sample's"
+        raise ValueError(msg)
+    address = array.__array_interface__["data"][0]
+    shape, strides = list(array.shape), list(array.strides)
+    return Source.memory(name, array, address, shape, strides, array.dtype.name)
+
+
+def _tensor(name: str, tensor: Any) -> Source:  # noqa: ANN401 - torch need not be installed
+    if tensor.device.type != "cpu" or str(tensor.layout) != "torch.strided":
+        msg = (
+            f"tensor {name} is on {tensor.device} with layout {tensor.layout}; "
+            "pass a dense tensor in host memory, e.g. tensor.cpu().to_dense()"
+        )
+        raise ValueError(msg)
+    if tensor.is_quantized:
+        msg = f"tensor {name} is quantised; pass its .int_repr() or .dequantize()"
+        raise TypeError(msg)
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.dim() == 0:
+        msg = f"tensor {name} is a scalar; its first axis must be the sample's"
+        raise ValueError(msg)
+    size = tensor.element_size()
+    strides = [stride * size for stride in tensor.stride()]
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return Source.memory(name, tensor, tensor.data_ptr(), list(tensor.shape), strides, dtype)
