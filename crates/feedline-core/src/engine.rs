@@ -15,9 +15,10 @@
 //!
 //! Everything in flight carries the generation it was opened in. [`Engine::restart`] and
 //! [`Engine::pause`] raise the generation and clear the queues under the `ahead` lock, under which
-//! alone jobs are submitted; so no job of the old generation is queued afterwards. A worker that is
-//! in the middle of one looks at the generation before each sample and lets go of it; its drafts are
-//! dropped with their last job, which returns their blocks to the pool. A finished batch that arrives
+//! alone jobs are submitted; so no job of the old generation is submitted afterwards. (A thief that
+//! has some in hand may still queue them; whoever takes such a job finds it stale and lets go.) A
+//! worker that is in the middle of one looks at the generation before each sample and lets go of it;
+//! its drafts are dropped with their last job, which returns their blocks to the pool. A finished batch that arrives
 //! late is refused by the shelf.
 //!
 //! # Shutdown

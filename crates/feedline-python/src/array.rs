@@ -1,6 +1,6 @@
 //! One array of a batch as a Python object: the buffer protocol and DLPack over a pool block.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::Arc;
 
 use feedline::DType;
@@ -45,6 +45,9 @@ fn format(dtype: DType) -> &'static CStr {
         DType::I16 => c"h",
         DType::U32 => c"I",
         DType::I32 => c"i",
+        // NumPy's own int64 is C's long where that has 64 bits; long long would be another type to it.
+        DType::U64 if size_of::<c_long>() == 8 => c"L",
+        DType::I64 if size_of::<c_long>() == 8 => c"l",
         DType::U64 => c"Q",
         DType::I64 => c"q",
         DType::F16 => c"e",

@@ -274,7 +274,9 @@ fn not_a(field: &Field, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
 /// The value as a C-contiguous array in native byte order.
 fn as_array<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
-    let array = Numpy::get(py)?.asarray.bind(py).call1((value,))?;
+    let numpy = Numpy::get(py)?;
+    // Not `ascontiguousarray`: that makes scalars one-dimensional.
+    let array = numpy.asarray.bind(py).call((value,), Some(numpy.c_order.bind(py)))?;
     let dtype = array.getattr(intern!(py, "dtype"))?;
     if dtype.getattr(intern!(py, "hasobject"))?.extract()? {
         return Err(PyTypeError::new_err(format!(
@@ -303,6 +305,8 @@ fn dtype_of(array: &Bound<'_, PyAny>) -> PyResult<DType> {
 /// NumPy's functions, looked up once.
 struct Numpy {
     asarray: Py<PyAny>,
+    /// `{"order": "C"}`
+    c_order: Py<PyDict>,
     frombuffer: Py<PyAny>,
     dtypes: Vec<(DType, Py<PyAny>)>,
 }
@@ -317,8 +321,11 @@ impl Numpy {
             let dtypes = DType::ALL
                 .iter()
                 .filter_map(|d| Some((*d, dtype.call1((d.name(),)).ok()?.unbind())));
+            let c_order = PyDict::new(py);
+            c_order.set_item("order", "C")?;
             Ok(Numpy {
-                asarray: numpy.getattr("ascontiguousarray")?.unbind(),
+                asarray: numpy.getattr("asarray")?.unbind(),
+                c_order: c_order.unbind(),
                 frombuffer: numpy.getattr("frombuffer")?.unbind(),
                 dtypes: dtypes.collect(),
             })

@@ -1,6 +1,6 @@
 //! Arrays that Python holds in memory: rows are gathered natively, the GIL is not touched.
 
-use feedline::{Cause, DType, Dataset, Field, Sample};
+use feedline::{Cause, DType, Dataset, Field, Group, Sample};
 use pyo3::prelude::*;
 
 /// One array; its first axis is the sample's. Any strides, negative ones included.
@@ -111,6 +111,26 @@ impl Dataset for InMemory {
             }
         }
         Ok(())
+    }
+
+    fn build_group(&self, group: &mut Group<'_>) -> bool {
+        let indices = group.indices();
+        let Ok(out) = group.rows_bytes(0) else { return false };
+        if out.is_empty() {
+            return true;
+        }
+        let row_bytes = out.len() / indices.len();
+        for (out, index) in out.chunks_exact_mut(row_bytes).zip(indices) {
+            if index.0 >= self.rows {
+                return false;
+            }
+            // SAFETY: as in `build`.
+            unsafe {
+                let from = self.address.0.offset(index.0 as isize * self.row_stride);
+                self.gather(&self.axes, from, out);
+            }
+        }
+        true
     }
 
     fn origin(&self, index: feedline::SampleIndex) -> Option<String> {

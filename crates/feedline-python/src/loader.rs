@@ -3,15 +3,17 @@
 //! Waiting happens without the GIL and in slices, so that signals (Ctrl-C) are looked at; dropping a
 //! loader releases the GIL as well, since its workers may need it to end.
 
+use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use feedline::{
-    Boundary, Delivery, EpochToken, LoaderBuilder, Next, OnError, Order, PolicyKind, plan,
+    Boundary, CudaHostMemory, Delivery, EpochToken, Form, LoaderBuilder, Meter, Next, NoDriver,
+    OnError, Order, PolicyKind, plan,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::array::Output;
 use crate::errors;
@@ -31,6 +33,8 @@ pub struct NativeLoader {
     output: Arc<Output>,
     /// Whether batches are dicts by name rather than tuples.
     named: bool,
+    /// Whether each epoch shows a progress bar.
+    progress: bool,
 }
 
 impl NativeLoader {
@@ -70,13 +74,20 @@ impl NativeLoader {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<NativeLoader> {
         let output = Arc::new(Output::named(py, output)?);
-        let builder = describe(source, settings)?;
+        let mut builder = describe(source, settings)?;
+        if setting(settings, "pin_memory")?.unwrap_or(false) {
+            match CudaHostMemory::open(None) {
+                Ok(memory) => builder = builder.page_lock(memory),
+                Err(reason) => warn_unpinned(py, &reason)?,
+            }
+        }
+        let progress = setting(settings, "progress")?.unwrap_or(false);
         let loader = py.detach(|| builder.build()).map_err(|e| errors::build_error(py, &e))?;
         let loader = Arc::new(loader);
         let mut loaders = LOADERS.lock().unwrap_or_else(PoisonError::into_inner);
         loaders.retain(|loader| loader.strong_count() > 0);
         loaders.push(Arc::downgrade(&loader));
-        Ok(NativeLoader { loader: Some(loader), output, named })
+        Ok(NativeLoader { loader: Some(loader), output, named, progress })
     }
 
     /// Batches per epoch.
@@ -89,9 +100,11 @@ impl NativeLoader {
         let loader = Arc::clone(self.loader());
         self.check(py)?;
         let token = loader.start_epoch();
+        let meter = self.progress.then(|| Meter::new(loader.len()));
         Ok(NativeEpoch {
             loader: Some(loader),
             token,
+            meter: meter.map(Mutex::new),
             output: Arc::clone(&self.output),
             named: self.named,
         })
@@ -130,6 +143,7 @@ impl NativeLoader {
 pub struct NativeEpoch {
     loader: Option<Arc<feedline::Loader>>,
     token: EpochToken,
+    meter: Option<Mutex<Meter>>,
     output: Arc<Output>,
     named: bool,
 }
@@ -151,36 +165,104 @@ impl NativeEpoch {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let loader = self.loader.as_ref().expect("taken only by drop");
+        let asked = Instant::now();
         loop {
             match py.detach(|| loader.next_within(self.token, PATIENCE)) {
                 Next::Pending => py.check_signals()?,
-                Next::End => return Ok(None),
-                Next::Batch(Ok(batch)) => return self.hand_over(py, batch).map(Some),
-                Next::Batch(Err(error)) => return Err(errors::batch_error(py, &error)),
+                Next::End => {
+                    self.tell(|meter| meter.ended(asked));
+                    return Ok(None);
+                }
+                Next::Batch(Ok(batch)) => {
+                    self.tell(|meter| meter.delivered(asked, batch.len() as u64));
+                    return self.hand_over(py, batch).map(Some);
+                }
+                Next::Batch(Err(error)) => {
+                    self.tell(|meter| meter.delivered(asked, 0));
+                    return Err(errors::batch_error(py, &error));
+                }
             }
         }
     }
 }
 
 impl NativeEpoch {
+    fn tell(&self, what: impl FnOnce(&mut Meter)) {
+        if let Some(meter) = &self.meter {
+            what(&mut meter.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// The batch as Python gets it: arrays as views, text and bytes as lists.
     fn hand_over<'py>(
         &self,
         py: Python<'py>,
         batch: feedline::Batch,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let arrays = batch.into_arrays();
-        if self.named {
-            let dict = PyDict::new(py);
-            for array in arrays {
-                let name = array.name().to_string();
-                dict.set_item(name, self.output.view(py, array)?)?;
-            }
-            return Ok(dict.into_any());
+        let mut arrays = batch.into_arrays().into_iter();
+        let mut values = Vec::with_capacity(arrays.len());
+        while let Some(array) = arrays.next() {
+            let name = self.named.then(|| array.name().to_string());
+            let value = match self.kind(array.name()) {
+                None => self.output.view(py, array)?,
+                Some(text) => {
+                    let offsets = arrays.next();
+                    strings(py, &array, offsets.as_ref(), text)?.into_any()
+                }
+            };
+            values.push((name, value));
         }
-        let views: Vec<_> =
-            arrays.into_iter().map(|array| self.output.view(py, array)).collect::<PyResult<_>>()?;
-        Ok(PyTuple::new(py, views)?.into_any())
+        if !self.named {
+            let values = values.into_iter().map(|(_, value)| value);
+            return Ok(PyTuple::new(py, values.collect::<Vec<_>>())?.into_any());
+        }
+        let dict = PyDict::new(py);
+        for (name, value) in values {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict.into_any())
     }
+
+    /// Whether a field is text (`true`) or bytes; `None` for numbers.
+    fn kind(&self, name: &str) -> Option<bool> {
+        let fields = self.loader.as_ref().map_or(&[][..], |loader| loader.fields());
+        let field = fields.iter().find(|field| field.name() == name)?;
+        match field.form() {
+            Form::Bytes { text } => Some(*text),
+            _ => None,
+        }
+    }
+}
+
+/// Packed bytes and their offsets as a list of `str` or `bytes`.
+fn strings<'py>(
+    py: Python<'py>,
+    packed: &feedline::Array,
+    offsets: Option<&feedline::Array>,
+    text: bool,
+) -> PyResult<Bound<'py, PyList>> {
+    let offsets = offsets.and_then(|offsets| offsets.as_slice::<i64>().ok()).unwrap_or(&[]);
+    let bytes = packed.as_bytes();
+    let list = PyList::empty(py);
+    for pair in offsets.windows(2) {
+        let value = &bytes[pair[0] as usize..pair[1] as usize];
+        if text {
+            list.append(PyString::new(py, &String::from_utf8_lossy(value)))?;
+        } else {
+            list.append(PyBytes::new(py, value))?;
+        }
+    }
+    Ok(list)
+}
+
+/// torch's own warning, with the reason behind it.
+fn warn_unpinned(py: Python<'_>, reason: &NoDriver) -> PyResult<()> {
+    let text = format!(
+        "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory \
+         won't be used. ({reason})"
+    );
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 2)
 }
 
 /// Closes all loaders; called when the interpreter is about to go.

@@ -57,4 +57,4 @@ pub use feedline_model as model;
 pub use feedline_ops as ops;
 #[doc(inline)]
 pub use feedline_sources as sources;
-pub use progress::Progress;
+pub use progress::{Meter, Progress};

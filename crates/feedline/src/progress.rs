@@ -33,6 +33,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 #[derive(Debug)]
 pub struct Progress<I> {
     batches: I,
+    meter: Meter,
+}
+
+/// The bar itself, for loops that are no Rust iterators.
+#[derive(Debug)]
+pub struct Meter {
     bar: ProgressBar,
     samples: u64,
     began: Option<Instant>,
@@ -59,38 +65,81 @@ impl<I: Iterator<Item = Result<Batch, Error>>> Progress<I> {
     /// Wraps any iterator over batches, of which `count` are expected.
     #[must_use]
     pub fn over(batches: I, count: u64) -> Self {
-        Progress::drawn_to(ProgressDrawTarget::stderr(), batches, count)
-    }
-
-    fn drawn_to(target: ProgressDrawTarget, batches: I, count: u64) -> Self {
-        let style = ProgressStyle::with_template(TEMPLATE)
-            .expect("the template is a constant that the tests have seen");
-        let bar = ProgressBar::with_draw_target(Some(count), target).with_style(style);
-        bar.set_message("waiting for the first");
-        Progress { batches, bar, samples: 0, began: None, waited: Duration::ZERO, shown: None }
+        Progress { batches, meter: Meter::new(count) }
     }
 
     /// Samples delivered so far.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.samples
+        self.meter.samples
     }
 
     /// The share of the time since the first call of `next` that was spent waiting for batches.
     #[must_use]
     pub fn waiting_share(&self) -> f64 {
-        match self.began {
-            Some(began) => share(self.waited, began.elapsed()),
+        match self.meter.began {
+            Some(began) => share(self.meter.waited, began.elapsed()),
             None => 0.0,
         }
     }
+}
 
-    fn show(&mut self, began: Instant, now: Instant) {
-        let elapsed = now - began;
+impl Meter {
+    /// A bar for `count` batches.
+    #[must_use]
+    pub fn new(count: u64) -> Meter {
+        Meter::drawn_to(ProgressDrawTarget::stderr(), count)
+    }
+
+    fn drawn_to(target: ProgressDrawTarget, count: u64) -> Meter {
+        let style = ProgressStyle::with_template(TEMPLATE)
+            .expect("the template is a constant that the tests have seen");
+        let bar = ProgressBar::with_draw_target(Some(count), target).with_style(style);
+        bar.set_message("waiting for the first");
+        Meter { bar, samples: 0, began: None, waited: Duration::ZERO, shown: None }
+    }
+
+    /// A batch of `samples` came that had been asked for at `asked`.
+    pub fn delivered(&mut self, asked: Instant, samples: u64) {
+        let now = self.waited_since(asked);
+        self.samples += samples;
+        self.bar.inc(1);
+        if self.shown.is_none_or(|shown| now - shown >= PAUSE) {
+            self.show(now);
+        }
+    }
+
+    /// The end came that had been asked for at `asked`.
+    pub fn ended(&mut self, asked: Instant) {
+        if !self.bar.is_finished() {
+            let now = self.waited_since(asked);
+            self.show(now);
+            self.bar.abandon();
+        }
+    }
+
+    fn waited_since(&mut self, asked: Instant) -> Instant {
+        let now = Instant::now();
+        self.began.get_or_insert(asked);
+        self.waited += now - asked;
+        now
+    }
+
+    fn show(&mut self, now: Instant) {
+        let elapsed = self.began.map_or(Duration::ZERO, |began| now - began);
         let rate = self.samples as f64 / elapsed.as_secs_f64().max(1e-9);
         let waiting = 100.0 * share(self.waited, elapsed);
         self.bar.set_message(format!("{} samples/s, waiting {waiting:.0} %", rounded(rate)));
         self.shown = Some(now);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        // What was done stays on the screen, as after a whole epoch.
+        if !self.bar.is_finished() {
+            self.bar.abandon();
+        }
     }
 }
 
@@ -113,38 +162,19 @@ impl<I: Iterator<Item = Result<Batch, Error>>> Iterator for Progress<I> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let asked = Instant::now();
-        let began = *self.began.get_or_insert(asked);
         let batch = self.batches.next();
-        let got = Instant::now();
-        self.waited += got - asked;
         match &batch {
             Some(result) => {
-                self.samples += result.as_ref().map_or(0, |batch| batch.len() as u64);
-                self.bar.inc(1);
-                if self.shown.is_none_or(|shown| got - shown >= PAUSE) {
-                    self.show(began, got);
-                }
+                let samples = result.as_ref().map_or(0, |batch| batch.len() as u64);
+                self.meter.delivered(asked, samples);
             }
-            None if !self.bar.is_finished() => {
-                self.show(began, got);
-                self.bar.abandon();
-            }
-            None => {}
+            None => self.meter.ended(asked),
         }
         batch
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.batches.size_hint()
-    }
-}
-
-impl<I> Drop for Progress<I> {
-    fn drop(&mut self) {
-        // What was done stays on the screen, as after a whole epoch.
-        if !self.bar.is_finished() {
-            self.bar.abandon();
-        }
     }
 }
 
@@ -194,7 +224,8 @@ mod tests {
     fn the_bar_shows_batches_rate_waiting_and_time_left() {
         let (screen, target) = screen();
         let loader = loader(100);
-        let progress = Progress::drawn_to(target, loader.epoch(), loader.len());
+        let progress =
+            Progress { batches: loader.epoch(), meter: Meter::drawn_to(target, loader.len()) };
         assert_eq!(progress.count(), 13);
         let shown = screen.contents();
         for part in ["13/13 batches", "samples/s", "waiting", "left"] {
@@ -206,7 +237,8 @@ mod tests {
     fn a_bar_left_half_way_stays_where_it_was() {
         let (screen, target) = screen();
         let loader = loader(100);
-        let mut progress = Progress::drawn_to(target, loader.epoch(), loader.len());
+        let mut progress =
+            Progress { batches: loader.epoch(), meter: Meter::drawn_to(target, loader.len()) };
         progress.by_ref().take(4).for_each(drop);
         drop(progress);
         assert!(screen.contents().contains("4/13 batches"), "{}", screen.contents());
@@ -221,7 +253,7 @@ mod tests {
         drop(epoch);
         let second = Loader::builder(Zeros(100)).batch_size(8).resume(state).build().unwrap();
         let progress = Progress::of(&second);
-        assert_eq!(progress.bar.length(), Some(8));
+        assert_eq!(progress.meter.bar.length(), Some(8));
         assert_eq!(progress.count(), 8);
     }
 }

@@ -6,6 +6,8 @@ use super::stats::Stats;
 
 /// Below this share of the wall time a wait is not worth a word.
 const NEGLIGIBLE: f64 = 0.02;
+/// One wait with more than this share of all waiting explains it.
+const MOSTLY: f64 = 0.7;
 
 impl Stats {
     /// A verdict in plain words.
@@ -47,7 +49,16 @@ impl Stats {
                 "The training loop waited {:.1} % of its time for batches. ",
                 100.0 * waited
             );
-            self.explain_wait(&mut text);
+            let first = c.waits.max_ns as f64 / c.wait_ns.max(1) as f64;
+            if first > MOSTLY && self.batches > 2 {
+                let _ = write!(
+                    text,
+                    "Nearly all of that was a single wait of {}: starting up, or one slow sample. ",
+                    duration(c.waits.max_ns as f64)
+                );
+            } else {
+                self.explain_wait(&mut text);
+            }
         }
         if self.errors > 0 {
             let _ = write!(text, "{} samples could not be made; see the error list. ", self.errors);
@@ -85,6 +96,12 @@ impl Stats {
                  would bring up to {:.0} %, if there is a free core for it. ",
                 100.0 * busy as f64 / all,
                 100.0 / n as f64,
+            );
+        } else if full > starved && self.consumer.step_ns < self.consumer.handover_ns {
+            let _ = write!(
+                text,
+                "The loop does nothing but take batches, and each is made faster than it is handed \
+                 over: what is measured is the hand-over. ",
             );
         } else if full > starved {
             let _ = write!(

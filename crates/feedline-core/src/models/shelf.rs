@@ -73,9 +73,9 @@ fn the_next_consumer_gets_the_new_generation_alone() {
         let worker = thread::spawn({
             let shelf = Arc::clone(&shelf);
             move || {
+                // Each is refused on the wrong side of the restart.
                 let _ = shelf.put(0, 0, "old");
                 let _ = shelf.put(1, 0, "new");
-                // The worker that opens the new generation does so after the restart.
             }
         });
         drop(shelf.restart(1));

@@ -85,7 +85,9 @@ impl Dataset for Varying {
     }
 }
 
-/// The most that one of the epochs 4, 5 and 6 allocates.
+/// What the epochs 4, 5 and 6 allocate: the least of them. What is allocated per sample would be in
+/// each; but when more batches than ever before happen to be under way at once, one epoch makes room
+/// for them.
 fn warm(loader: LoaderBuilder) -> u64 {
     let loader = loader.shuffle(5).build().expect("the settings are valid");
     assert_eq!(loader.len(), BATCHES);
@@ -95,7 +97,7 @@ fn warm(loader: LoaderBuilder) -> u64 {
         }
     };
     (0..3).for_each(|_| epoch());
-    (0..3).map(|_| allocations(epoch)).max().unwrap_or(0)
+    (0..3).map(|_| allocations(epoch)).min().unwrap_or(0)
 }
 
 /// Checks that 32 times as many samples in as many batches allocate no more.
@@ -155,14 +157,15 @@ fn no_policy_allocates_per_sample() {
 }
 
 #[test]
-fn warm_pools_obtain_no_more_blocks() {
+fn a_pool_obtains_one_block_for_each_batch_under_way() {
     let _alone = alone();
-    let loader = Loader::builder(Fixed(LARGE * BATCHES)).batch_size(LARGE).workers(2);
+    let loader = Loader::builder(Fixed(LARGE * BATCHES)).batch_size(LARGE).workers(2).prefetch(4);
     let loader = loader.build().expect("the settings are valid");
-    let blocks = || {
+    for _ in 0..6 {
         loader.epoch().for_each(|batch| drop(batch.expect("no sample fails")));
-        loader.stats().memory.allocated_blocks
-    };
-    let warm = (0..3).map(|_| blocks()).max();
-    assert_eq!((0..3).map(|_| blocks()).max(), warm);
+    }
+    let memory = loader.stats().memory;
+    // Four begun ahead, and one in the consumer's hands.
+    assert!(memory.allocated_blocks <= 5, "{memory:?}");
+    assert!(memory.reused_blocks >= 6 * BATCHES - 5, "{memory:?}");
 }

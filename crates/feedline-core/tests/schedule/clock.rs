@@ -59,10 +59,7 @@ impl Script {
                 policy.submit(&mut self.jobs(opened));
                 opened += 1;
             }
-            for worker in 0..workers {
-                if !idle[worker] {
-                    continue;
-                }
+            for (worker, idle) in idle.iter_mut().enumerate().filter(|(_, idle)| **idle) {
                 if let Some(job) = policy.take(worker) {
                     let (batch, place) = job.work;
                     let elapsed = self.batches[batch][place] * self.slowness[worker];
@@ -70,7 +67,7 @@ impl Script {
                     events.push(Reverse((run.ended, worker, trace.runs.len())));
                     trace.runs.push(run);
                     trace.busy[worker] += elapsed;
-                    idle[worker] = false;
+                    *idle = false;
                 }
             }
             let Some(Reverse((time, worker, run))) = events.pop() else { return trace };
