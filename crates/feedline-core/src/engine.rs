@@ -158,6 +158,7 @@ impl Engine {
         let mut ahead = lock(&self.ahead);
         let generation = ahead.restart(None);
         self.cancel(generation);
+        lock(&self.composer).clear(generation);
         let dropped = self.shelf.restart(generation);
         drop(ahead);
         drop(dropped);
@@ -168,6 +169,7 @@ impl Engine {
         let mut ahead = lock(&self.ahead);
         let generation = ahead.stop();
         self.cancel(generation);
+        lock(&self.composer).clear(generation);
         let dropped = self.shelf.close();
         drop(ahead);
         drop(dropped);

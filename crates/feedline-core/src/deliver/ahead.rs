@@ -94,7 +94,7 @@ impl Engine {
             return Opening::Nothing;
         }
         let in_flight = ahead.opened - ahead.delivered;
-        if in_flight >= self.read_ahead() as u64 || (in_flight > 0 && self.is_over_budget()) {
+        if in_flight >= self.settings.prefetch as u64 || (in_flight > 0 && self.is_over_budget()) {
             return Opening::Full;
         }
         if let Delivery::Ready { window } = self.settings.delivery {
@@ -113,8 +113,11 @@ impl Engine {
             Ok(Rows::None) => None,
             Ok(Rows::Taken(block, layout)) => Some((block, layout)),
             Ok(Rows::Full) => return Opening::Full,
+            // Somebody may have given memory back by the time the batches in flight are delivered.
+            Err(_) if in_flight > 0 => return Opening::Full,
             Err(error) => {
                 // The batch fails, the ones after it may fit again.
+                lock(&self.composer).pass_over(epoch, range);
                 self.step_past(&mut ahead, epoch, number);
                 drop(ahead);
                 let failed = Finished::failed(identity, error, self.now_ns());
@@ -130,7 +133,10 @@ impl Engine {
                 let keeps = self.keeps_parcels();
                 Some(Arc::new(Draft::new(identity, members, slots, rows, keeps, now)))
             }
-            Delivery::Ready { .. } => None,
+            Delivery::Ready { .. } => {
+                lock(&self.composer).stock_up(rows);
+                None
+            }
         };
         let lot = Arc::new(Lot {
             generation: identity.generation,
@@ -147,7 +153,7 @@ impl Engine {
         let jobs = self.cut(&mut ahead.jobs, &lot, slots);
         self.policy.submit(&mut ahead.jobs);
         self.step_past(&mut ahead, epoch, number);
-        let room = ahead.opened - ahead.delivered < self.read_ahead() as u64;
+        let room = ahead.opened - ahead.delivered < self.settings.prefetch as u64;
         drop(ahead);
         if self.policy.anyone_may_take() {
             // The opener takes one job itself; one more is woken if another batch may be opened.
@@ -158,32 +164,15 @@ impl Engine {
         Opening::Opened
     }
 
-    /// How many batches may be opened and not delivered.
-    fn read_ahead(&self) -> usize {
-        let prefetch = self.settings.prefetch;
-        match (&self.settings.delivery, &self.layout) {
-            (Delivery::InOrder, _) | (_, None) => prefetch,
-            // Blocks are taken when samples are placed, which must not fail for want of budget; so
-            // the budget is turned into a number of batches here.
-            (Delivery::Ready { .. }, Some(layout)) => {
-                let fit = self.pool.budget() / (layout.bytes as u64).max(1);
-                prefetch.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
-            }
-        }
-    }
-
     /// Whether values of varying length, which have no block yet, are expected to exceed the budget,
     /// or bytes that were loaded and not built yet do.
     fn is_over_budget(&self) -> bool {
         self.pool.bytes().undelivered + self.handoff.bytes() >= self.pool.budget()
     }
 
-    /// The block of the next in-order batch.
+    /// The block of the next batch.
     fn rows(&self) -> Result<Rows, crate::Error> {
         let Some(layout) = &self.layout else { return Ok(Rows::None) };
-        if !matches!(self.settings.delivery, Delivery::InOrder) {
-            return Ok(Rows::None);
-        }
         Ok(match self.pool.try_take(layout.bytes)? {
             Some(block) => Rows::Taken(block, layout.clone()),
             None => Rows::Full,

@@ -9,14 +9,19 @@
 //! Every sample claims exactly one slot (a failed one too: its slot is skipped or raised like in order),
 //! and an epoch's drafts have exactly as many slots as it has samples, so each comes once.
 //!
+//! A draft needs a block when its first slot is claimed, and that must not fail for want of budget. So
+//! each lot brings the block of one batch along when it is opened, into the composer's stock: at no
+//! time are more drafts begun than lots opened, since the samples of k lots fill at most k drafts.
+//!
 //! The positions in the order of their claims are the delivered order. They are logged, and an
 //! [`OrderLog`] given to a later loader replays it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::assemble::{Draft, Identity};
+use crate::assemble::{Block, Draft, Identity, Layout};
 use crate::engine::Engine;
 use crate::plan::{Plan, SampleIndex};
 use crate::sync::lock;
@@ -32,6 +37,8 @@ pub(crate) struct Composer {
     generation: u64,
     first: (u64, u64),
     epochs: Vec<Composing>,
+    /// Blocks for the drafts to come.
+    stock: Vec<(Block, Layout)>,
     logs: VecDeque<OrderLog>,
 }
 
@@ -44,7 +51,37 @@ struct Composing {
 
 impl Composer {
     pub(crate) fn new() -> Composer {
-        Composer { generation: 0, first: (0, 0), epochs: Vec::new(), logs: VecDeque::new() }
+        Composer {
+            generation: 0,
+            first: (0, 0),
+            epochs: Vec::new(),
+            stock: Vec::new(),
+            logs: VecDeque::new(),
+        }
+    }
+
+    /// Takes the block that a newly opened lot brings along.
+    pub(crate) fn stock_up(&mut self, rows: Option<(Block, Layout)>) {
+        self.stock.extend(rows);
+    }
+
+    /// Leaves out a batch's worth of samples that nobody will make. Nothing else is in flight, so
+    /// the epoch's composing is between two batches.
+    pub(crate) fn pass_over(&mut self, epoch: u64, positions: Range<u64>) {
+        self.composing(epoch, 0).positions.extend(positions);
+    }
+
+    /// The composing of `epoch`, which has `samples`; begun if it is not there.
+    fn composing(&mut self, epoch: u64, samples: u64) -> &mut Composing {
+        let at = match self.epochs.iter().position(|composing| composing.epoch == epoch) {
+            Some(at) => at,
+            None => {
+                let positions = Vec::with_capacity(samples.min(1 << 20) as usize);
+                self.epochs.push(Composing { epoch, positions, draft: None });
+                self.epochs.len() - 1
+            }
+        };
+        &mut self.epochs[at]
     }
 
     /// Begins a generation at batch `number` of `epoch`.
@@ -53,6 +90,14 @@ impl Composer {
         self.generation = generation;
         self.first = (epoch, number);
         self.epochs.clear();
+        self.stock.clear();
+    }
+
+    /// Forgets what is in flight.
+    pub(crate) fn clear(&mut self, generation: u64) {
+        self.generation = generation;
+        self.epochs.clear();
+        self.stock.clear();
     }
 
     /// Logs of the epochs that were composed to their end, oldest first.
@@ -62,8 +107,7 @@ impl Composer {
 }
 
 impl Engine {
-    /// Claims a slot for the sample at `slot` of `lot`. `None`: its generation is over, or the machine
-    /// has no memory for its batch (which then fails as a whole).
+    /// Claims a slot for the sample at `slot` of `lot`. `None`: its generation is over.
     pub(crate) fn claim(
         &self,
         lot: &Lot,
@@ -77,24 +121,19 @@ impl Engine {
         let (first_epoch, first_number) = composer.first;
         // Where this epoch's composing starts: mid-epoch only for the first one.
         let skipped = if lot.epoch == first_epoch { first_number } else { 0 };
-        let at = match composer.epochs.iter().position(|c| c.epoch == lot.epoch) {
-            Some(at) => at,
-            None => {
-                let positions = Vec::with_capacity(self.plan.samples().min(1 << 20) as usize);
-                composer.epochs.push(Composing { epoch: lot.epoch, positions, draft: None });
-                composer.epochs.len() - 1
-            }
+        let rows = match composer.composing(lot.epoch, self.plan.samples()).draft {
+            Some(_) => None,
+            None => composer.stock.pop(),
         };
-        let composing = &mut composer.epochs[at];
+        let composing = composer.composing(lot.epoch, self.plan.samples());
         let draft = match &composing.draft {
             Some(draft) => Arc::clone(draft),
             None => {
-                let size = self.plan.batch_size();
-                let number = skipped + composing.positions.len() as u64 / size;
+                let number = skipped + composing.positions.len() as u64 / self.plan.batch_size();
                 let turn = (lot.epoch - first_epoch) * self.plan.batches() + number - first_number;
                 let identity =
                     Identity { generation: lot.generation, turn, epoch: lot.epoch, number };
-                let draft = Arc::new(self.ready_draft(identity));
+                let draft = Arc::new(self.ready_draft(identity, rows));
                 composing.draft = Some(Arc::clone(&draft));
                 draft
             }
@@ -106,7 +145,8 @@ impl Engine {
             composing.draft = None;
             let done = skipped * self.plan.batch_size() + composing.positions.len() as u64;
             if done == self.plan.samples() {
-                let composed = composer.epochs.swap_remove(at);
+                let at = composer.epochs.iter().position(|c| c.epoch == lot.epoch);
+                let composed = composer.epochs.swap_remove(at.expect("composed just now"));
                 let fingerprint = self.plan.fingerprint();
                 if skipped == 0 {
                     // Epochs are composed ahead of delivery, short ones several at a time, so it is
@@ -121,28 +161,11 @@ impl Engine {
         Some((draft, claimed))
     }
 
-    fn ready_draft(&self, identity: Identity) -> Draft {
+    fn ready_draft(&self, identity: Identity, rows: Option<(Block, Layout)>) -> Draft {
+        debug_assert!(rows.is_some() || self.layout.is_none(), "each lot brings a block along");
         let range = self.plan.batch_range(identity.number);
         let slots = (range.end - range.start) as u32;
-        // Read-ahead was limited so that the budget holds it; a machine without memory for one more
-        // batch is at its end, and the allocator's abort is all that is left.
-        let rows = self.layout.as_ref().map(|layout| {
-            let block = self.pool.take(layout.bytes).unwrap_or_else(|oom| {
-                std::alloc::handle_alloc_error(
-                    std::alloc::Layout::from_size_align(oom.bytes, 64)
-                        .unwrap_or(std::alloc::Layout::new::<u8>()),
-                )
-            });
-            (block, layout.clone())
-        });
-        let now = self.now_ns();
-        Draft::new(
-            identity,
-            Vec::with_capacity(slots as usize),
-            slots,
-            rows,
-            self.keeps_parcels(),
-            now,
-        )
+        let members = Vec::with_capacity(slots as usize);
+        Draft::new(identity, members, slots, rows, self.keeps_parcels(), self.now_ns())
     }
 }
