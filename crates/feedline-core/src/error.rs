@@ -170,6 +170,14 @@ pub enum Error {
     /// Another iterator of the same loader was started since.
     #[error("this epoch was ended by a newer iterator of the same loader; use one loader per loop")]
     Superseded,
+    /// The loader was told to begin no further epoch.
+    #[error(
+        "this loader was built for {epochs} epochs and has begun them all; build it with more `epochs`"
+    )]
+    NoMoreEpochs {
+        /// How many it was built for.
+        epochs: u64,
+    },
     /// The process was forked since: the workers are in the other one.
     #[error(
         "this loader was built in process {home} and its workers live there; build a new loader in the \

@@ -77,6 +77,16 @@ pub enum FieldError {
     /// Two fields with one name.
     #[error("two fields are called `{0}`; give each its own name")]
     Duplicate(String),
+    /// A field with the name of an array that another one brings along.
+    #[error(
+        "field `{field}` brings an array `{name}` along, which another field is called; rename that one"
+    )]
+    Companion {
+        /// The field whose length varies.
+        field: String,
+        /// The name that is needed twice.
+        name: String,
+    },
     /// A shape whose size in bytes does not fit the address space.
     #[error("field `{name}` of shape {shape:?} is too large; split it or check its shape")]
     TooLarge {
@@ -157,6 +167,17 @@ impl Field {
         }
     }
 
+    /// The name of the array that says how long each value is, where that varies.
+    fn companion(&self) -> Option<String> {
+        match &self.form {
+            Form::Fixed { .. } => None,
+            Form::Ragged { rule: Ragged::PadTo { .. } | Ragged::PadToLongest { .. }, .. } => {
+                Some(format!("{}_lengths", self.name))
+            }
+            Form::Ragged { .. } | Form::Bytes { .. } => Some(format!("{}_offsets", self.name)),
+        }
+    }
+
     fn check(&self) -> Result<(), FieldError> {
         let name = || self.name.to_string();
         match &self.form {
@@ -213,6 +234,11 @@ pub(crate) fn check(fields: &[Field]) -> Result<(), FieldError> {
         field.check()?;
         if fields[..i].iter().any(|other| other.name == field.name) {
             return Err(FieldError::Duplicate(field.name.to_string()));
+        }
+        if let Some(name) = field.companion()
+            && fields.iter().any(|other| *other.name == *name)
+        {
+            return Err(FieldError::Companion { field: field.name.to_string(), name });
         }
     }
     Ok(())

@@ -108,49 +108,58 @@ impl Pool {
 
     /// A block of at least `bytes`, or `None` while the budget is spent.
     pub fn try_take(self: &Arc<Pool>, bytes: usize) -> Result<Option<Block>, OutOfMemory> {
-        let mut shared = self.lock();
+        let shared = self.lock();
         let fits_budget = shared.bytes.undelivered.saturating_add(bytes as u64) <= self.budget;
         if !fits_budget && shared.bytes.undelivered > 0 {
             return Ok(None);
         }
-        self.take_locked(&mut shared, bytes).map(Some)
+        self.take_from(shared, bytes).map(Some)
     }
 
     /// A block of at least `bytes` even beyond the budget: for what must be finished to get anything
     /// delivered at all.
     pub fn take(self: &Arc<Pool>, bytes: usize) -> Result<Block, OutOfMemory> {
-        self.take_locked(&mut self.lock(), bytes)
+        self.take_from(self.lock(), bytes)
     }
 
-    fn take_locked(
+    /// The counts are settled under the lock; the system, which may take its time (and a driver that
+    /// page-locks takes milliseconds), is asked after it.
+    fn take_from(
         self: &Arc<Pool>,
-        shared: &mut Shared,
+        mut shared: MutexGuard<'_, Shared>,
         bytes: usize,
     ) -> Result<Block, OutOfMemory> {
         let wanted = block_size(bytes).ok_or(OutOfMemory { bytes })?;
         // A block up to twice the size is near enough: ragged batches differ a little each time.
         let fits = |m: &Memory| m.capacity >= wanted && m.capacity / 2 <= wanted;
-        let memory = match shared.free.iter().rposition(fits) {
-            Some(at) => {
-                let memory = shared.free.swap_remove(at);
+        let idle = shared.free.iter().rposition(fits).map(|at| shared.free.swap_remove(at));
+        let mut evicted = Vec::new();
+        match &idle {
+            Some(memory) => {
                 shared.bytes.idle -= memory.capacity as u64;
                 shared.bytes.reused_blocks += 1;
-                memory
             }
             None => {
                 let room = self.budget.saturating_sub(shared.bytes.undelivered + wanted as u64);
                 while shared.bytes.idle > room {
                     let Some(unused) = shared.free.pop() else { break };
                     shared.bytes.idle -= unused.capacity as u64;
-                    self.release(unused);
+                    evicted.push(unused);
                 }
-                let memory = self.obtain(wanted).ok_or(OutOfMemory { bytes })?;
                 shared.bytes.allocated_blocks += 1;
-                memory
             }
-        };
-        shared.bytes.undelivered += memory.capacity as u64;
+        }
+        let capacity = idle.map_or(wanted, |memory| memory.capacity) as u64;
+        shared.bytes.undelivered += capacity;
         shared.bytes.peak = shared.bytes.peak.max(shared.bytes.undelivered + shared.bytes.idle);
+        drop(shared);
+        evicted.into_iter().for_each(|memory| self.release(memory));
+        let Some(memory) = idle.or_else(|| self.obtain(wanted)) else {
+            let mut shared = self.lock();
+            shared.bytes.undelivered -= capacity;
+            shared.bytes.allocated_blocks -= 1;
+            return Err(OutOfMemory { bytes });
+        };
         // SAFETY: the memory was obtained (zeroed) by this pool and is in no other list or block.
         Ok(unsafe { Block::new(memory, Arc::clone(self) as Arc<dyn Keeper>) })
     }
@@ -205,6 +214,7 @@ impl Keeper for Pool {
             shared.bytes.idle += bytes;
             shared.free.push(memory);
         } else {
+            drop(shared);
             self.release(memory);
         }
     }
@@ -231,34 +241,68 @@ fn block_size(bytes: usize) -> Option<usize> {
     (size <= isize::MAX as usize - HUGE).then_some(size)
 }
 
-fn layout(capacity: usize) -> Layout {
-    let align = if capacity >= HUGE { HUGE } else { ALIGN };
-    Layout::from_size_align(capacity, align).expect("block_size keeps sizes below isize::MAX")
-}
-
+/// Zeroed memory, since a block is handed out as initialised.
 fn obtain(capacity: usize) -> Option<Memory> {
-    // SAFETY: the layout's size is not zero (`block_size` rounds up from at least one byte).
-    // Zeroed, because a block is handed out as initialised memory; for large blocks the system's
-    // fresh pages are zero already and this costs nothing.
-    let address = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(capacity)) })?;
     #[cfg(target_os = "linux")]
     if capacity >= HUGE {
-        // SAFETY: the range was just allocated and is aligned to pages; the advice changes no content.
-        // It is only advice, so its failure is none of ours.
-        let _ = unsafe {
-            rustix::mm::madvise(
-                address.as_ptr().cast(),
-                capacity,
-                rustix::mm::Advice::LinuxHugepage,
-            )
-        };
+        return huge_pages::map(capacity);
     }
+    // SAFETY: the layout's size is not zero (`block_size` rounds up from at least one byte).
+    let address = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(capacity)) })?;
     Some(Memory { address, capacity })
 }
 
 fn release(memory: Memory) {
+    #[cfg(target_os = "linux")]
+    if memory.capacity >= HUGE {
+        return huge_pages::unmap(memory);
+    }
     // SAFETY: `obtain` allocated it with the same layout, and it has left every list.
     unsafe { std::alloc::dealloc(memory.address.as_ptr(), layout(memory.capacity)) }
+}
+
+fn layout(capacity: usize) -> Layout {
+    Layout::from_size_align(capacity, ALIGN).expect("block_size keeps sizes below isize::MAX")
+}
+
+/// Large blocks come straight from the kernel: its fresh pages are zero already, so that nothing is
+/// touched before a worker writes to it, while the allocator would clear aligned memory by hand.
+#[cfg(target_os = "linux")]
+mod huge_pages {
+    use std::ptr::{NonNull, null_mut};
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    use super::{HUGE, Memory};
+
+    pub(super) fn map(capacity: usize) -> Option<Memory> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing of ours.
+        let start =
+            unsafe { mmap_anonymous(null_mut(), capacity + HUGE, protection, MapFlags::PRIVATE) };
+        let start = start.ok()?.cast::<u8>();
+        let head = start.align_offset(HUGE);
+        // SAFETY: all three ranges are parts of the mapping just made: pages before the aligned
+        // block and after it are given back, the block between them is advised about. `head` is below
+        // `HUGE`, `capacity` is a multiple of the page size.
+        unsafe {
+            let block = start.add(head);
+            if head > 0 {
+                let _ = munmap(start.cast(), head);
+            }
+            if head < HUGE {
+                let _ = munmap(block.add(capacity).cast(), HUGE - head);
+            }
+            // Only advice, so its failure is none of ours.
+            let _ = madvise(block.cast(), capacity, Advice::LinuxHugepage);
+            Some(Memory { address: NonNull::new(block)?, capacity })
+        }
+    }
+
+    pub(super) fn unmap(memory: Memory) {
+        // SAFETY: the range is exactly what `map` kept of its mapping, and nothing refers to it.
+        let _ = unsafe { munmap(memory.address.as_ptr().cast(), memory.capacity) };
+    }
 }
 
 #[cfg(all(test, not(loom)))]

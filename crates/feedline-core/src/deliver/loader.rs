@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::process::Process;
 use crate::state::State;
 use crate::sync::lock as engine_lock;
-use crate::work::{Crew, Dataset, Desk, Stage};
+use crate::work::{Crew, Dataset, Desk, GRACE, Stage};
 
 use super::builder::LoaderBuilder;
 use super::{Finished, OrderLog, Taken};
@@ -121,7 +121,7 @@ impl Loader {
     /// the next call then finds begun. Dropping the iterator before its end cancels what is in flight;
     /// the next call begins the epoch after it.
     pub fn epoch(&self) -> Epoch<'_> {
-        Epoch { loader: self, token: self.start_epoch() }
+        Epoch { loader: self, token: self.start_epoch(), over: false }
     }
 
     /// Begins the next epoch. For iterators that cannot borrow the loader.
@@ -176,6 +176,9 @@ impl Loader {
             }
             cursor.generation
         };
+        if let Some(epochs) = self.beyond_last_epoch(token) {
+            return Next::Batch(Err(Error::NoMoreEpochs { epochs }));
+        }
         let taken = match self.engine.settings.workers {
             0 => self.work_until_ready(generation, &mut desk, deadline),
             _ => self.engine.shelf.take(generation, deadline),
@@ -186,6 +189,17 @@ impl Loader {
             Taken::Superseded => Next::Batch(Err(Error::Superseded)),
             Taken::Closed => Next::Batch(Err(Error::Closed)),
         }
+    }
+
+    /// Whether the epoch is one that the loader was told not to begin: said once, then the epoch ends.
+    fn beyond_last_epoch(&self, token: EpochToken) -> Option<u64> {
+        let epochs = self.engine.settings.epochs?;
+        let mut cursor = lock(&self.cursor);
+        if cursor.epoch < epochs || cursor.token != token.0 {
+            return None;
+        }
+        cursor.ended = Some(token.0);
+        Some(epochs)
     }
 
     /// Without workers: the caller takes the steps a worker would.
@@ -267,13 +281,22 @@ impl Loader {
 
     /// Ends all work and waits for the workers; whoever asks for a batch afterwards gets
     /// [`Error::Closed`]. Dropping the loader does the same.
+    ///
+    /// A thread that hangs in user code is left behind after some seconds; it frees its share when it
+    /// returns.
     pub fn close(&self) {
+        self.close_within(GRACE);
+    }
+
+    /// As [`close`](Loader::close), but waits at most `patience`. Returns whether all workers have
+    /// ended; those that have not are not waited for again. With a patience of zero they are told to
+    /// end, and can be waited for later.
+    pub fn close_within(&self, patience: Duration) -> bool {
         if self.home.is_left() {
-            return;
+            return true;
         }
         self.engine.stop();
-        // A thread that hangs in user code is left behind; it frees its share when it returns.
-        let _ = self.crew.end();
+        self.crew.end(patience)
     }
 
     /// Whether this process is the one the loader was built in. In a forked child its threads do not
@@ -419,13 +442,22 @@ impl std::fmt::Debug for Loader {
 pub struct Epoch<'a> {
     loader: &'a Loader,
     token: EpochToken,
+    /// Set by errors that end the epoch, as opposed to those that cost a batch.
+    over: bool,
 }
 
 impl Iterator for Epoch<'_> {
     type Item = Result<Batch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.loader.next(self.token)
+        if self.over {
+            return None;
+        }
+        let next = self.loader.next(self.token);
+        if let Some(Err(Error::Superseded | Error::Closed | Error::Forked { .. })) = &next {
+            self.over = true;
+        }
+        next
     }
 }
 

@@ -1,6 +1,7 @@
 //! The threads: they live as long as the loader.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,12 @@ use super::cores;
 use super::desk::Desk;
 
 /// How long dropping a loader waits for threads that hang in user code.
-const GRACE: Duration = Duration::from_secs(5);
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// The badge this thread has on the roll at this address.
+    static OWN: Cell<Option<(*const Roll, u64)>> = const { Cell::new(None) };
+}
 
 /// All threads of a loader.
 pub(crate) struct Crew {
@@ -25,6 +31,9 @@ struct Roll {
     left: Condvar,
     /// Tells a worker from its successor at the same place.
     badges: AtomicU64,
+    /// Whether somebody has waited in vain: nobody waits a second time. Relaxed: only the patience of
+    /// the next one depends on it.
+    given_up: AtomicBool,
 }
 
 /// What a thread does.
@@ -59,13 +68,19 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Waits for all threads to end; the engine has been stopped. Returns whether all did.
-    pub(crate) fn end(&self) -> bool {
-        let deadline = Instant::now() + GRACE;
+    /// Waits for all threads to end, at most `patience` and in vain only once; the engine has been
+    /// stopped. Returns whether all did.
+    ///
+    /// A worker may get here itself, when what it runs drops the loader; it does not wait for itself.
+    pub(crate) fn end(&self, patience: Duration) -> bool {
+        let own = OWN.get().filter(|(roll, _)| std::ptr::eq(*roll, &raw const *self.roll));
+        let own = own.map(|(_, badge)| badge);
+        let deadline = Instant::now() + patience;
         let mut present = lock(&self.roll.present);
-        while !present.is_empty() {
+        while present.iter().any(|(_, badge)| Some(*badge) != own) {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || self.roll.given_up.load(Ordering::Relaxed) {
+                self.roll.given_up.fetch_or(!patience.is_zero(), Ordering::Relaxed);
                 return false;
             }
             let waited = self.roll.left.wait_timeout(present, left);
@@ -92,6 +107,7 @@ fn hire(
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         // Dropped last: the engine is free of this thread when it is off the roll.
         let present = present;
+        OWN.set(Some((&raw const *present.roll, present.badge)));
         if pin {
             cores::pin_to(worker);
         }
@@ -109,7 +125,12 @@ fn hire(
 
 impl Roll {
     fn new() -> Roll {
-        Roll { present: Mutex::default(), left: Condvar::new(), badges: AtomicU64::new(0) }
+        Roll {
+            present: Mutex::default(),
+            left: Condvar::new(),
+            badges: AtomicU64::new(0),
+            given_up: AtomicBool::new(false),
+        }
     }
 
     /// Takes everybody at this place off the roll: it hangs in user code and may never come back.

@@ -24,7 +24,7 @@ pub use scratch::Scratch;
 pub use stage::Stage;
 
 pub(crate) use bell::{Bell, Ticket};
-pub(crate) use crew::Crew;
+pub(crate) use crew::{Crew, GRACE};
 pub(crate) use desk::{Desk, Watchlist};
 pub(crate) use handoff::Handoff;
 pub(crate) use journal::Journal;

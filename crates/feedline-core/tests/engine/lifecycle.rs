@@ -44,6 +44,20 @@ fn after_its_end_an_epoch_stays_ended() {
 }
 
 #[test]
+fn after_the_last_epoch_the_loader_says_so_once_and_ends() {
+    for workers in [0, 2] {
+        let loader =
+            Loader::builder(numbers(8)).batch_size(4).workers(workers).epochs(2).build().unwrap();
+        assert_eq!(epoch(&loader).len(), 2);
+        assert_eq!(epoch(&loader).len(), 2);
+        for _ in 0..2 {
+            let beyond: Vec<_> = loader.epoch().collect();
+            assert!(matches!(beyond[..], [Err(Error::NoMoreEpochs { epochs: 2 })]), "{beyond:?}");
+        }
+    }
+}
+
+#[test]
 fn a_newer_iterator_supersedes_an_older_one() {
     let loader = Loader::builder(numbers(40)).batch_size(4).workers(2).build().unwrap();
     let old = loader.start_epoch();
