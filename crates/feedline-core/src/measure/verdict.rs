@@ -136,3 +136,108 @@ fn duration(ns: f64) -> String {
         ns => format!("{:.2} s", ns / 1e9),
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::measure::{ConsumerStats, StageStats, Times, WorkerStats};
+    use crate::work::Stage;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A loop of 100 batches that waited `wait_ns`, with two workers that were busy and idle as said.
+    fn stats(step_ns: u64, wait_ns: u64, busy_ns: u64, full_ns: u64, starved_ns: u64) -> Stats {
+        let times = |mean: u64| Times { count: 6400, mean_ns: mean as f64, ..Times::default() };
+        let stage = |stage, total_ns: u64| StageStats {
+            stage,
+            bytes: 0,
+            total_ns,
+            times: times(total_ns / 6400),
+        };
+        let worker = |worker| WorkerStats {
+            worker,
+            samples: 3200,
+            jobs: 3200,
+            busy_ns: busy_ns / 2,
+            idle_for_consumer_ns: full_ns / 2,
+            idle_without_work_ns: starved_ns / 2,
+            stages: Vec::new(),
+        };
+        Stats {
+            elapsed_ns: step_ns + wait_ns,
+            batches: 100,
+            samples: 6400,
+            bytes: 0,
+            errors: 0,
+            lost_workers: 0,
+            consumer: ConsumerStats {
+                step_ns,
+                wait_ns,
+                handover_ns: 1000,
+                waits: Times { count: 100, max_ns: wait_ns / 50, ..Times::default() },
+            },
+            workers: vec![worker(0), worker(1)],
+            stages: vec![
+                stage(Stage::Load, busy_ns / 10),
+                stage(Stage::Decode, busy_ns * 7 / 10),
+                stage(Stage::Transform, busy_ns / 5),
+            ],
+            batch_parts: crate::measure::BatchTimes::default(),
+            recent_batches: Vec::new(),
+            occupancy: Vec::new(),
+            imbalance: 1.5,
+            efficiency: 1.0 / 1.5,
+            steals: crate::schedule::Steals::default(),
+            memory: crate::assemble::PoolBytes::default(),
+            prefetch: 4,
+        }
+    }
+
+    #[track_caller]
+    fn says(stats: &Stats, words: &[&str]) {
+        let text = stats.explain();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+
+    #[test]
+    fn a_loop_that_never_waits_is_told_that_loading_is_not_the_bottleneck() {
+        says(&stats(99 * SECOND, SECOND, 50 * SECOND, 10 * SECOND, 0), &["not the bottleneck"]);
+        let idle = stats(99 * SECOND, SECOND, SECOND, 100 * SECOND, 0);
+        says(&idle, &["fewer than 2 would do", "slept 99 %"]);
+    }
+
+    #[test]
+    fn busy_workers_bound_the_throughput_and_the_dearest_stage_is_named() {
+        let busy = stats(50 * SECOND, 50 * SECOND, 190 * SECOND, 0, SECOND);
+        says(
+            &busy,
+            &["waited 50.0 %", "Stage decode takes 70 %", "one more would bring up to 50 %"],
+        );
+    }
+
+    #[test]
+    fn full_read_ahead_points_to_uneven_samples_and_empty_queues_to_imbalance() {
+        let full = stats(50 * SECOND, 50 * SECOND, 50 * SECOND, 100 * SECOND, SECOND);
+        says(&full, &["uneven", "read-ahead of 4 batches", "`ready`"]);
+        let starved = stats(50 * SECOND, 50 * SECOND, 50 * SECOND, SECOND, 100 * SECOND);
+        says(&starved, &["nothing to do", "imbalance factor 1.50"]);
+    }
+
+    #[test]
+    fn a_single_long_wait_is_told_apart_and_an_idle_loop_too() {
+        let mut once = stats(50 * SECOND, 5 * SECOND, 50 * SECOND, 0, 0);
+        once.consumer.waits.max_ns = 4 * SECOND;
+        says(&once, &["single wait of 4.00 s"]);
+        let empty = stats(100, 50 * SECOND, SECOND, 99 * SECOND, 0);
+        says(&empty, &["what is measured is the hand-over"]);
+    }
+
+    #[test]
+    fn errors_and_lost_workers_are_not_kept_quiet() {
+        let mut bad = stats(99 * SECOND, SECOND, 50 * SECOND, 0, 0);
+        bad.errors = 3;
+        bad.lost_workers = 1;
+        says(&bad, &["3 samples could not be made", "1 workers hang"]);
+    }
+}

@@ -139,18 +139,31 @@ fn batches_outlive_their_loader() {
     assert_eq!(held.iter().flat_map(samples).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
 }
 
+/// `n` numbers, and how many of them have been begun.
+#[expect(clippy::type_complexity, reason = "a pair, one half of which is a closure")]
+fn counted(n: u64) -> (Numbers<impl Fn(u64) -> Result<(), Cause> + Send + Sync>, Arc<AtomicU64>) {
+    let started = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&started);
+    let does = move |_| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Ok::<(), Cause>(())
+    };
+    (Numbers { n, does }, started)
+}
+
+/// Waits until the count is reached, and a little longer to see that it is not exceeded.
+fn assert_settles(count: &AtomicU64, expected: u64) {
+    while count.load(Ordering::SeqCst) < expected {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(count.load(Ordering::SeqCst), expected);
+}
+
 #[test]
 fn read_ahead_is_bounded_by_batches_and_by_bytes() {
     for (prefetch, memory, most) in [(3, 1 << 30, 3), (100, 3 * 320, 3)] {
-        let started = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&started);
-        let dataset = Numbers {
-            n: 1000,
-            does: move |_| {
-                counter.fetch_add(1, Ordering::SeqCst);
-                Ok::<(), Cause>(())
-            },
-        };
+        let (dataset, started) = counted(1000);
         // A batch of 10: 240 bytes of rows and 40 of x, in lines of 64.
         let loader = Loader::builder(dataset)
             .batch_size(10)
@@ -164,73 +177,37 @@ fn read_ahead_is_bounded_by_batches_and_by_bytes() {
             epoch.next().unwrap().unwrap();
             assert!(started.load(Ordering::SeqCst) <= 10 * (taken + most));
         }
-        // Left alone, the workers fill the read-ahead and stop.
-        let mut last = 0;
-        loop {
-            std::thread::sleep(Duration::from_millis(20));
-            let now = started.load(Ordering::SeqCst);
-            if now == last {
-                break;
-            }
-            last = now;
-        }
-        assert_eq!(last, 10 * (20 + most));
+        assert_settles(&started, 10 * (20 + most));
     }
 }
 
 #[test]
 fn the_next_epoch_fills_while_this_one_drains_unless_it_is_the_last() {
     for (limit, expected) in [(None, 20 + 15), (Some(1), 20)] {
-        let started = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&started);
-        let dataset = Numbers {
-            n: 20,
-            does: move |_| {
-                counter.fetch_add(1, Ordering::SeqCst);
-                Ok::<(), Cause>(())
-            },
-        };
+        let (dataset, started) = counted(20);
         let mut builder = Loader::builder(dataset).batch_size(5).workers(2).prefetch(3);
         if let Some(limit) = limit {
             builder = builder.epochs(limit);
         }
         let loader = builder.build().unwrap();
         loader.epoch().for_each(|b| drop(b.unwrap()));
-        let mut last = 0;
-        loop {
-            std::thread::sleep(Duration::from_millis(20));
-            let now = started.load(Ordering::SeqCst);
-            if now == last {
-                break;
-            }
-            last = now;
-        }
-        assert_eq!(last, expected);
+        assert_settles(&started, expected);
     }
 }
 
 #[test]
 fn nothing_is_worked_on_before_the_first_epoch_and_nothing_after_a_cancelled_one() {
-    let started = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&started);
-    let dataset = Numbers {
-        n: 1_000_000,
-        does: move |_| {
-            counter.fetch_add(1, Ordering::SeqCst);
-            Ok::<(), Cause>(())
-        },
-    };
+    let (dataset, started) = counted(1_000_000);
     let loader = Loader::builder(dataset).batch_size(5).workers(2).prefetch(1000).build().unwrap();
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(started.load(Ordering::SeqCst), 0);
     let mut epoch = loader.epoch();
     epoch.next().unwrap().unwrap();
     drop(epoch);
-    // At most the samples that were being made when it was cancelled.
-    std::thread::sleep(Duration::from_millis(20));
+    // Each worker may have been about to begin one sample; a million are left.
     let then = started.load(Ordering::SeqCst);
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(started.load(Ordering::SeqCst), then);
+    assert!(started.load(Ordering::SeqCst) <= then + 2);
 }
 
 /// Counts how often it is dropped.

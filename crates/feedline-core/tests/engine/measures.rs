@@ -107,31 +107,6 @@ fn the_parts_of_the_consumers_time_and_of_each_batchs_way_add_up_to_the_whole() 
 }
 
 #[test]
-fn a_slow_loader_and_a_slow_loop_get_different_verdicts() {
-    let work = |micros: u64| Numbers {
-        n: 64,
-        does: move |_| {
-            std::thread::sleep(Duration::from_micros(micros));
-            Ok::<(), Cause>(())
-        },
-    };
-    let slow_loader =
-        Loader::builder(work(1000)).batch_size(4).workers(1).epochs(1).build().unwrap();
-    slow_loader.epoch().for_each(|b| drop(b.unwrap()));
-    let verdict = slow_loader.stats().explain();
-    assert!(verdict.contains("waited") && verdict.contains("one more would bring"), "{verdict}");
-    assert!(verdict.contains("decode"), "{verdict}");
-
-    let slow_loop = Loader::builder(work(10)).batch_size(4).workers(2).build().unwrap();
-    for batch in slow_loop.epoch() {
-        batch.unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let verdict = slow_loop.stats().explain();
-    assert!(verdict.contains("not the bottleneck"), "{verdict}");
-}
-
-#[test]
 fn steals_are_counted_by_the_policy_that_steals() {
     let skewed = Numbers {
         n: 64,
