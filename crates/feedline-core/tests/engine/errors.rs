@@ -196,45 +196,54 @@ impl Dataset for Hangs {
 
 #[test]
 fn a_hanging_sample_is_given_up_and_the_others_go_on() {
-    for stage in Stage::ALL {
-        for (workers, io) in [(1, 0), (2, 0), (1, 1)] {
-            for on_error in [OnError::Raise, OnError::Skip, OnError::Replace] {
-                for ready in [false, true] {
-                    let go = Arc::new(AtomicBool::new(false));
-                    let mut builder = Loader::builder(Hangs { go: Arc::clone(&go), stage })
-                        .batch_size(4)
-                        .workers(workers)
-                        .io_workers(io)
-                        .on_error(on_error)
-                        .epochs(1)
-                        .sample_timeout(Duration::from_millis(40));
-                    if ready {
-                        builder = builder.delivery(Delivery::Ready { window: 2 });
+    // All at once: each mostly waits for its limit, which is generous, because a worker that the
+    // machine does not let run for so long counts as hanging, too.
+    std::thread::scope(|scope| {
+        for stage in Stage::ALL {
+            for threads in [(1, 0), (2, 0), (1, 1)] {
+                for on_error in [OnError::Raise, OnError::Skip, OnError::Replace] {
+                    for ready in [false, true] {
+                        scope.spawn(move || hang(stage, threads, on_error, ready));
                     }
-                    let loader = builder.build().unwrap();
-                    let what = format!("{stage} {workers}+{io} {on_error:?} ready {ready}");
-                    let outcomes: Vec<_> = loader.epoch().collect();
-                    assert_eq!(outcomes.len(), 6, "{what}");
-                    let delivered: usize = outcomes.iter().flatten().map(|b| b.len()).sum();
-                    match on_error {
-                        OnError::Raise => assert_eq!(delivered, 20, "{what}"),
-                        OnError::Skip => assert_eq!(delivered, 23, "{what}"),
-                        OnError::Replace => assert_eq!(delivered, 24, "{what}"),
-                    }
-                    let errors = loader.errors();
-                    assert_eq!(errors.len(), 1, "{what}");
-                    assert_eq!(errors[0].failure, Failure::Timeout, "{what}");
-                    assert_eq!(errors[0].index.0, 3, "{what}");
-                    assert_eq!(errors[0].stage, stage, "{what}");
-                    assert_eq!(errors[0].origin.as_deref(), Some("slow 3"), "{what}");
-                    assert_eq!(loader.stats().lost_workers, 1, "{what}");
-                    // Dropped while the worker still hangs: must not wait for it.
-                    drop(loader);
-                    go.store(true, Ordering::Relaxed);
                 }
             }
         }
+    });
+}
+
+fn hang(stage: Stage, (workers, io): (usize, usize), on_error: OnError, ready: bool) {
+    let what = format!("{stage} {workers}+{io} {on_error:?} ready {ready}");
+    let go = Arc::new(AtomicBool::new(false));
+    let mut builder = Loader::builder(Hangs { go: Arc::clone(&go), stage })
+        .batch_size(4)
+        .workers(workers)
+        .io_workers(io)
+        .on_error(on_error)
+        .epochs(1)
+        .sample_timeout(Duration::from_secs(1));
+    if ready {
+        builder = builder.delivery(Delivery::Ready { window: 2 });
     }
+    let loader = builder.build().unwrap();
+    let outcomes: Vec<_> = loader.epoch().collect();
+    assert_eq!(outcomes.len(), 6, "{what}");
+    let delivered: usize = outcomes.iter().flatten().map(|batch| batch.len()).sum();
+    let expected = match on_error {
+        OnError::Raise => 20,
+        OnError::Skip => 23,
+        OnError::Replace => 24,
+    };
+    assert_eq!(delivered, expected, "{what}");
+    let errors = loader.errors();
+    assert_eq!(errors.len(), 1, "{what}: {errors:?}");
+    assert_eq!(errors[0].failure, Failure::Timeout, "{what}");
+    assert_eq!(errors[0].index.0, 3, "{what}");
+    assert_eq!(errors[0].stage, stage, "{what}");
+    assert_eq!(errors[0].origin.as_deref(), Some("slow 3"), "{what}");
+    assert_eq!(loader.stats().lost_workers, 1, "{what}");
+    // Dropped while the worker still hangs: must not wait for it.
+    drop(loader);
+    go.store(true, Ordering::Relaxed);
 }
 
 /// Writes only one of its two fields.
