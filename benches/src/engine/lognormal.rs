@@ -54,7 +54,7 @@ pub(crate) fn table(bench: &mut Bench) -> anyhow::Result<()> {
     let (whole, halves) = (balanced(&*chains, 1), balanced(&*chains, 2));
     // 5 % above sum / 2, where the sum is what one thread takes, and where it is what two threads take
     // that work at the same time (they may share a cache, a core's units, a power budget).
-    let settings = bench.settings(
+    let mut settings = bench.settings(
         "CPU-bound samples of log-normal cost (sigma 1, mean 100 us), batches of 32, 2 workers",
         "samples",
         &[
@@ -64,6 +64,7 @@ pub(crate) fn table(bench: &mut Bench) -> anyhow::Result<()> {
             "seconds:longest_first/halves on 2 cores<=1.05",
         ],
     )?;
+    settings.rounds = bench.size(15, 3) as u32;
     let mut contest = Contest::new(settings)
         .side("sum on 1 core", |run| bare(run, &*chains, &whole))
         .side("halves on 2 cores", |run| bare(run, &*chains, &halves));

@@ -27,15 +27,17 @@ impl Task for Even {
 }
 
 pub(crate) fn table(bench: &mut Bench) -> anyhow::Result<()> {
-    let samples = bench.size(10_000, 2_000);
+    let samples = bench.size(2_000, 1_000);
     let task = Arc::new(Even { samples, steps: steps_in(Duration::from_micros(100)) });
     let share = dealt(samples, 1);
-    let settings = bench.settings(
+    let mut settings = bench.settings(
         "CPU-bound samples of 100 us, batches of 32: the engine with all its measuring",
         "samples",
-        // CPU time as well: it holds on a machine that others use, and includes the consumer's.
-        &["seconds:1 worker/bare loop<=1.01", "cpu:1 worker/bare loop<=1.01"],
+        &["seconds:1 worker/bare loop<=1.01"],
     )?;
+    // One per cent is less than a clock frequency wanders within a second; short rounds, and many of
+    // them, see past that.
+    settings.rounds = bench.size(41, 5) as u32;
     let contest = Contest::new(settings)
         .side("bare loop", |run| bare(run, &*task, &share))
         .side("0 workers", |run| drained(run, &one_epoch(&task).batch_size(32).workers(0).build()?))

@@ -9,6 +9,8 @@
 //! * its block fits the byte budget (or nothing else is in flight), and
 //! * in `ready` order, the oldest sample that is not done is within the window.
 //!
+//! An epoch's plan is made by whoever opens its first batch, outside the lock.
+//!
 //! When an epoch's last batch is opened the next epoch's first one follows, so that it fills while this
 //! one drains.
 
@@ -19,7 +21,7 @@ use crate::assemble::{Draft, Identity, countdown::Countdown};
 use crate::engine::Engine;
 use crate::plan::{EpochPlan, Position, SampleIndex};
 use crate::schedule::{Job, grain::grain};
-use crate::sync::lock;
+use crate::sync::{MutexGuard, lock};
 use crate::work::{Lot, Positions, Work};
 
 use super::{Delivery, Finished};
@@ -33,6 +35,8 @@ pub(crate) struct Ahead {
     pub(crate) delivered: u64,
     stopped: bool,
     epoch: Option<EpochPlan>,
+    /// Whether somebody is making the next epoch's plan, outside the lock.
+    planning: bool,
     /// `ready` order: lots with samples that are not done, oldest first.
     unfinished: VecDeque<Arc<Lot>>,
     jobs: Vec<Job<Work>>,
@@ -41,7 +45,7 @@ pub(crate) struct Ahead {
 /// What [`Engine::open_next`] came to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// A batch was opened.
+    /// A batch was opened, or what it takes was made: come again.
     Opened,
     /// Read-ahead or the budget is used up.
     Full,
@@ -60,6 +64,7 @@ impl Ahead {
             delivered: 0,
             stopped: false,
             epoch: None,
+            planning: false,
             unfinished: VecDeque::new(),
             jobs: Vec::new(),
         }
@@ -106,6 +111,9 @@ impl Engine {
                 return Opening::Nothing;
             }
         }
+        if ahead.epoch.as_ref().is_none_or(|plan| plan.epoch() != epoch) {
+            return self.plan_epoch(ahead, epoch);
+        }
         let identity = Identity { generation: ahead.generation, turn: ahead.opened, epoch, number };
         let range = self.plan.batch_range(number);
         let slots = (range.end - range.start) as u32;
@@ -125,7 +133,7 @@ impl Engine {
                 return Opening::Opened;
             }
         };
-        let (positions, indices) = self.members(&mut ahead, epoch, range.start, slots);
+        let (positions, indices) = self.members(&ahead, epoch, range.start, slots);
         let draft = match self.settings.delivery {
             Delivery::InOrder => {
                 let members = indices.clone();
@@ -170,6 +178,26 @@ impl Engine {
         self.pool.bytes().undelivered + self.handoff.bytes() >= self.pool.budget()
     }
 
+    /// Makes an epoch's plan. Some take their time (weights without replacement are sorted), and the
+    /// consumer needs the lock to take the batches that are ready; so it is made without. Others who
+    /// come meanwhile sleep until it is there.
+    fn plan_epoch(&self, mut ahead: MutexGuard<'_, Ahead>, epoch: u64) -> Opening {
+        if ahead.planning {
+            return Opening::Nothing;
+        }
+        ahead.planning = true;
+        // The old one goes first: an order may keep a table for its epoch.
+        ahead.epoch = None;
+        drop(ahead);
+        let plan = self.plan.epoch(epoch);
+        let mut ahead = lock(&self.ahead);
+        ahead.planning = false;
+        ahead.epoch = Some(plan);
+        drop(ahead);
+        self.bell.ring_all();
+        Opening::Opened
+    }
+
     /// The block of the next batch.
     fn rows(&self) -> Result<Rows, crate::Error> {
         let Some(layout) = &self.layout else { return Ok(Rows::None) };
@@ -182,17 +210,12 @@ impl Engine {
     /// Which samples the batch has: as planned, or as an earlier run delivered them.
     fn members(
         &self,
-        ahead: &mut Ahead,
+        ahead: &Ahead,
         epoch: u64,
         first: u64,
         slots: u32,
     ) -> (Positions, Vec<SampleIndex>) {
-        if ahead.epoch.as_ref().is_none_or(|plan| plan.epoch() != epoch) {
-            // The old one goes first: an order may keep a table for its epoch.
-            ahead.epoch = None;
-            ahead.epoch = Some(self.plan.epoch(epoch));
-        }
-        let plan = ahead.epoch.as_ref().expect("made above");
+        let plan = ahead.epoch.as_ref().expect("planned before a batch of it is opened");
         let log = self.settings.replay.iter().find(|log| log.epoch() == epoch);
         match log {
             None => {

@@ -105,8 +105,8 @@ impl Plan {
 
     /// The arrangement of one epoch.
     ///
-    /// Constant time for most orders. A shuffle of up to 16,384 samples fills its table of at most
-    /// 32 KiB, listed shards are added up, and weights without replacement are sorted: keep the result
+    /// Constant time for most orders. A shuffle of up to 2,048 samples fills its table of at most
+    /// 4 KiB, listed shards are added up, and weights without replacement are sorted: keep the result
     /// for the epoch.
     pub fn epoch(&self, epoch: u64) -> EpochPlan {
         EpochPlan::new(self.clone(), epoch, self.inner.layout.epoch(self.seed(), epoch))

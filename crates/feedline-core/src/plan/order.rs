@@ -17,7 +17,7 @@ use super::without_replacement::WithoutReplacement;
 /// | order | each epoch | memory | seek |
 /// | --- | --- | --- | --- |
 /// | `Sequential` | every sample, as numbered | none | O(1) |
-/// | `Shuffled` | every sample, in random order | none (32 KiB up to 16,384 samples) | O(1) |
+/// | `Shuffled` | every sample, in random order | none (4 KiB up to 2,048 samples) | O(1) |
 /// | `Windowed` | every sample; shards shuffled, then samples within windows | none, or 16 bytes per listed shard | O(1), or O(log shards) |
 /// | `Weighted`, with replacement | `samples` independent draws | 8 bytes per sample | O(1) |
 /// | `Weighted`, without | `samples` different samples | 8 bytes per sample | O(1) after sorting once per epoch |

@@ -111,11 +111,13 @@ fn hire(
         if pin {
             cores::pin_to(worker);
         }
+        let fuse = Fuse(&engine);
         match duty {
             Duty::Jobs => take_jobs(&engine, worker),
             Duty::Build => build(&engine, worker),
             Duty::Watch => watch(&engine, &present.roll),
         }
+        drop(fuse);
         drop(engine);
         drop(present);
     });
@@ -137,6 +139,18 @@ impl Roll {
     fn excuse(&self, worker: usize) {
         lock(&self.present).retain(|(place, _)| *place != worker);
         self.left.notify_all();
+    }
+}
+
+/// Stops the engine if its thread panics. User code's panics are caught at the sample, so this is a fault
+/// of ours; the consumer then gets an error rather than wait for ever.
+struct Fuse<'a>(&'a Engine);
+
+impl Drop for Fuse<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
     }
 }
 

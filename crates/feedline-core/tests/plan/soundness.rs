@@ -142,7 +142,7 @@ fn orders_of_different_seeds_and_epochs_are_not_correlated() {
 
 #[test]
 fn an_order_is_not_correlated_with_the_dataset() {
-    for n in [100, 16_384, 16_385, 50_000] {
+    for n in [100, 2_048, 2_049, 16_384, 50_000] {
         let places: Vec<u64> = (0..n).collect();
         for seed in 0..10 {
             let order = order(n, seed, seed);
