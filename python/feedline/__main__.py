@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from feedline._feedline import cli
@@ -9,6 +10,8 @@ from feedline._feedline import cli
 
 def main() -> int:
     """Run the command with this process's arguments and return its exit code."""
+    # The command is native code from here on; Python's own handler would run after its end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     return cli(["feedline", *sys.argv[1:]])
 
 

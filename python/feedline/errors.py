@@ -97,7 +97,7 @@ def _restore(
     return error
 
 
-class TooManyErrors(BatchError):
+class TooManyErrors(BatchError):  # noqa: N818 - reads as what happened
     """More samples could not be made than `max_errors` allows."""
 
 

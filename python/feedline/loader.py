@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
+from feedline._arguments import flag, one_of, seconds, size, whole
 from feedline._feedline import NativeLoader
+from feedline.pipeline import check_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +16,16 @@ if TYPE_CHECKING:
     from feedline.pipeline import Pipeline
 
 __all__ = ["Loader"]
+
+_POLICIES = (
+    "steal",
+    "central",
+    "round_robin",
+    "block",
+    "shortest_first",
+    "longest_first",
+    "weighted",
+)
 
 
 class Loader:
@@ -43,12 +55,13 @@ class Loader:
         samples as they become ready, each exactly once per epoch; one slow sample then holds up
         nothing but itself.
     window
-        With ``order="ready"``: how many batches' worth of samples may be begun beyond the oldest that
-        is not done.
+        With ``order="ready"``: how many batches' worth of samples may be begun beyond the oldest
+        that is not done.
     prefetch
         How many batches may be begun ahead. ``None``: 4, or the number of workers if that is more.
     memory
-        Bytes that undelivered batches and idle blocks may take. ``None``: 2 GiB.
+        Bytes that undelivered batches and idle blocks may take, as a number or such as
+        ``"500MiB"``. ``None``: 2 GiB.
     on_error
         ``"raise"``: a batch with a sample that cannot be made raises `feedline.errors.SampleError`;
         iteration goes on after it. ``"skip"``: the batch is shorter. ``"replace"``: another sample
@@ -62,7 +75,8 @@ class Loader:
         Deliver the share of one of several processes; all get the same number of batches.
     output
         ``"numpy"``, ``"torch"``, or ``"dlpack"`` for `feedline.Array`, which anything that speaks
-        DLPack takes. Arrays view the loader's memory; nothing is copied.
+        DLPack takes. Arrays view the loader's memory; nothing is copied. (NumPy shows bfloat16 as
+        such where `ml_dtypes` is installed, else its bits as uint16.)
     io_workers
         Threads that only read, so that many reads can be under way while few cores compute.
     policy
@@ -71,14 +85,14 @@ class Loader:
     epochs
         Begin no epoch after this many. ``None``: the next one is always begun while one drains.
     pin_memory
-        Page-lock the memory of batches, so that copies to a CUDA device are fast and asynchronous. Without
-        a CUDA driver it warns and uses ordinary memory.
+        Page-lock the memory of batches, so that copies to a CUDA device are fast and asynchronous.
+        Without a CUDA driver it warns and uses ordinary memory.
     progress
         Show a progress bar on stderr.
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         For settings that cannot work; the message says what to pass instead.
 
     Examples
@@ -105,7 +119,7 @@ class Loader:
         order: Literal["planned", "ready"] = "planned",
         window: int = 8,
         prefetch: int | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         on_error: Literal["raise", "skip", "replace"] = "raise",
         max_errors: int | None = None,
         sample_timeout: float | None = None,
@@ -118,39 +132,47 @@ class Loader:
         pin_memory: bool = False,
         progress: bool = False,
     ) -> None:
-        source = getattr(pipeline, "_source", None)
-        if source is None:
-            msg = (
-                "Loader takes a feedline pipeline, such as feedline.arrays(x, y) or feedline.npy(path), "
-                f"got {type(pipeline).__name__}"
-            )
-            raise TypeError(msg)
+        check_pipeline("Loader", pipeline)
+        drop_last, pad_last = flag("drop_last", drop_last), flag("pad_last", pad_last)
         if drop_last and pad_last:
             msg = "drop_last and pad_last exclude each other; pass one of them"
             raise ValueError(msg)
-        _one_of("order", order, ("planned", "ready"))
-        _one_of("on_error", on_error, ("raise", "skip", "replace"))
-        settings: dict[str, Any] = {
-            "batch_size": batch_size,
-            "shuffle": shuffle,
-            "seed": seed,
-            "workers": num_workers,
+        ready = one_of("order", order, ("planned", "ready")) == "ready"
+        world_size, rank = whole("world_size", world_size, 1), whole("rank", rank, 0)
+        if rank >= world_size:
+            msg = f"rank must be below world_size, {world_size}, got {rank}"
+            raise ValueError(msg)
+        settings: dict[str, object] = {
+            "batch_size": whole("batch_size", batch_size, 1, 2**32 - 1),
+            "shuffle": flag("shuffle", shuffle),
+            "seed": whole("seed", seed, 0),
             "boundary": "drop" if drop_last else "pad" if pad_last else "keep",
-            "ready_window": window if order == "ready" else None,
-            "prefetch": prefetch,
-            "memory": memory,
-            "on_error": on_error,
-            "max_errors": max_errors,
-            "sample_timeout": sample_timeout,
-            "rank": (rank, world_size),
-            "io_workers": io_workers,
-            "policy": policy,
-            "epochs": epochs,
-            "pin_memory": pin_memory,
-            "progress": progress,
+            "on_error": one_of("on_error", on_error, ("raise", "skip", "replace")),
+            "rank": rank,
+            "world_size": world_size,
+            "io_workers": whole("io_workers", io_workers, 0, 4096),
+            "policy": one_of("policy", policy, _POLICIES),
+            "pin_memory": flag("pin_memory", pin_memory),
+            "progress": flag("progress", progress),
         }
+        window = whole("window", window, 1)
+        if ready:
+            settings["window"] = window
+        if num_workers is not None:
+            settings["num_workers"] = whole("num_workers", num_workers, 0, 4096)
+        if prefetch is not None:
+            settings["prefetch"] = whole("prefetch", prefetch, 1)
+        if memory is not None:
+            settings["memory"] = size("memory", memory)
+        if max_errors is not None:
+            settings["max_errors"] = whole("max_errors", max_errors, 0)
+        if sample_timeout is not None:
+            settings["sample_timeout"] = seconds("sample_timeout", sample_timeout)
+        if epochs is not None:
+            settings["epochs"] = whole("epochs", epochs, 1)
+        handed_over_as = one_of("output", output, ("numpy", "torch", "dlpack"))
         self._pipeline = pipeline
-        self._native = NativeLoader(source, pipeline._named, output, settings)
+        self._native = NativeLoader(pipeline._source, pipeline._named, handed_over_as, settings)
 
     def __len__(self) -> int:
         return len(self._native)
@@ -202,10 +224,3 @@ class Loader:
             Who waited for whom, what bounds the throughput, and what to change.
         """
         return self._native.explain()
-
-
-def _one_of(setting: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        listed = " or ".join(f'"{choice}"' for choice in choices)
-        msg = f"{setting} must be {listed}, got {value!r}"
-        raise ValueError(msg)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from feedline._arguments import whole
 from feedline._feedline import NativeContest, NativeDigest
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ class Digest:
     --------
     >>> import numpy as np
     >>> a, b = Digest(), Digest()
-    >>> a.update(np.arange(4)); a.update(np.ones(2))
-    >>> b.update(np.arange(4)); b.update(np.ones(2))
+    >>> for digest in (a, b):
+    ...     digest.update(np.arange(4))
+    ...     digest.update(np.ones(2))
     >>> a.finish() == b.finish()
     True
     """
@@ -146,8 +148,8 @@ def compare(
 
     Raises
     ------
-    ValueError
-        If sides or requirements make no sense.
+    TypeError, ValueError
+        If sides or requirements make no sense, or a side returns something else.
 
     Examples
     --------
@@ -161,8 +163,8 @@ def compare(
         title,
         list(sides),
         unit=unit,
-        rounds=rounds,
-        warmup=warmup,
+        rounds=whole("rounds", rounds, 1, 2**32 - 1),
+        warmup=whole("warmup", warmup, 0, 2**32 - 1),
         unchecked=unchecked,
         requirements=list(require),
         versions=list((versions or {}).items()),
@@ -172,7 +174,7 @@ def compare(
     while (turn := native.next_turn()) is not None:
         side, _ = turn
         try:
-            outcome = sides[side](Run(native))
+            outcome = _checked(side, sides[side](Run(native)))
         except BaseException as problem:
             native.fail(f"{type(problem).__name__}: {problem}")
             raise
@@ -180,6 +182,16 @@ def compare(
         done += 1
         _progress(title, done, turns, time.monotonic() - began)
     return Comparison(native.markdown(), json.loads(native.report()), native.passed())
+
+
+def _checked(side: str, outcome: object) -> Outcome:
+    if not isinstance(outcome, Outcome):
+        msg = f"side {side!r} must return an Outcome, got {outcome!r}"
+        raise TypeError(msg)
+    whole(f"items of side {side!r}", outcome.items, 0)
+    if outcome.bytes is not None:
+        whole(f"bytes of side {side!r}", outcome.bytes, 0)
+    return outcome
 
 
 def _progress(title: str, done: int, turns: int, seconds: float) -> None:

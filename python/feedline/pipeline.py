@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from feedline import _arguments
 from feedline._feedline import Source
 
 if TYPE_CHECKING:
@@ -19,9 +22,9 @@ __all__ = ["Pipeline", "concat", "mix"]
 class Pipeline:
     """Samples, and what is done to each of them.
 
-    Pipelines are made by sources (`feedline.arrays`, `feedline.npy`) and never change: each operation
-    returns a new one. Nothing is loaded before a `feedline.Loader` iterates over it, except where an
-    operation says so.
+    Pipelines are made by sources (`feedline.arrays`, `feedline.npy`) and never change: each
+    operation returns a new one. Nothing is loaded before a `feedline.Loader` iterates over it,
+    except where an operation says so.
 
     Examples
     --------
@@ -37,10 +40,18 @@ class Pipeline:
     delivers (float32 [2],)
     """
 
-    def __init__(self, source: Source, *, named: bool, stages: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        named: bool,
+        stages: tuple[str, ...],
+        last: _Selection | _Mapping | None = None,
+    ) -> None:
         self._source = source
         self._named = named
         self._stages = stages
+        self._last = last
 
     def __len__(self) -> int:
         return len(self._source)
@@ -71,9 +82,10 @@ class Pipeline:
     ) -> Pipeline:
         """Apply a Python function to each sample.
 
-        Workers hold the GIL inside the function and nowhere else, so other stages go on meanwhile. It is
-        called once, on the first sample, when the pipeline is made: what it returns then says which
-        fields there are, with which dtype and shape.
+        Workers hold the GIL inside the function and nowhere else, so other stages go on meanwhile.
+        It is called once, on the first sample, when the pipeline is made: what it returns then says
+        which fields there are, with which dtype and shape. Consecutive functions are fused: the
+        next one is called with what the one before returned.
 
         Parameters
         ----------
@@ -84,10 +96,10 @@ class Pipeline:
         ragged
             Rules for returned fields whose shape differs from sample to sample, by name or place:
             ``"longest"`` pads each batch to its longest sample, a shape pads to that shape,
-            ``"packed"`` concatenates along the first axis. Batches then have ``<name>_lengths`` or
-            ``<name>_offsets`` behind the field.
+            ``"packed"`` concatenates along the first axis. Batches then have ``<name>_lengths``
+            (one number per sample, or one per axis) or ``<name>_offsets`` behind the field.
         fill
-            What is padded with.
+            What is padded with; a value of the field's dtype.
 
         Returns
         -------
@@ -96,8 +108,10 @@ class Pipeline:
 
         Raises
         ------
+        TypeError
+            If the function returns nothing, or what is no array of numbers, str or bytes.
         ValueError
-            If a rule names a field that the function does not return, or the pipeline is empty.
+            If a rule does not fit what the function returns, or the pipeline is empty.
 
         Examples
         --------
@@ -112,14 +126,23 @@ class Pipeline:
          [ 2  2 -1]
          [ 3  3  3]] [1 2 3]
         """
-        rules = {str(name): _rule(rule, fill) for name, rule in (ragged or {}).items()}
-        source, named = self._source.map(function, self._named, rules)
-        made = [name for name, *_ in source.fields()]
-        unknown = sorted(rules.keys() - set(made))
+        _arguments.function("function", function)
+        rules = _rules(ragged, fill)
+        before, called, fused = self, function, False
+        if isinstance(self._last, _Mapping):
+            before, called, fused = self._last.before, _in_turn(self._last.function, function), True
+        source, named = before._source.map(called, before._named, rules)
+        made = {name: dtype for name, dtype, *_ in source.fields()}
+        unknown = sorted(rules.keys() - made.keys())
         if unknown:
-            msg = f"ragged names {unknown}, but the function returns the fields {made}"
+            msg = f"ragged names {unknown}, but the function returns the fields {list(made)}"
             raise ValueError(msg)
-        return self._then(f"map({_name(function)})", source, named=named)
+        for name, (rule, *_) in rules.items():
+            if rule != "packed":
+                _check_fill(name, made[name], fill)
+        # A field with a rule is changed by it, so nothing can be fused with what comes after.
+        last = None if rules else _Mapping(before, called)
+        return self._then(f"map({_name(function)})", source, named=named, last=last, fused=fused)
 
     def filter(self, predicate: Callable[..., Any]) -> Pipeline:
         """Keep the samples for which `predicate` is true.
@@ -149,15 +172,16 @@ class Pipeline:
         4
         """
         self._refuse_mixture("filter")
+        _arguments.function("predicate", predicate)
         from feedline.loader import Loader
 
-        asked = self.map(lambda *sample: np.bool_(predicate(*sample)))
+        asked = self.map(lambda *sample: np.bool_(bool(predicate(*sample))))
         kept = np.concatenate([batch[0] for batch in Loader(asked, batch_size=256, epochs=1)])
         indices = np.flatnonzero(kept)
         if len(indices) == 0:
             msg = f"filter({_name(predicate)}) keeps none of {len(self)} samples"
             raise ValueError(msg)
-        return self._then(f"filter({_name(predicate)})", self._source.select(indices.tolist()))
+        return self._selected(f"filter({_name(predicate)})", indices)
 
     def select(self, which: slice | Sequence[int] | Sequence[bool] | np.ndarray) -> Pipeline:
         """Take some samples: by index, by mask, or by slice.
@@ -190,26 +214,8 @@ class Pipeline:
         """
         self._refuse_mixture("select")
         total = len(self)
-        if isinstance(which, slice):
-            indices = np.arange(total)[which]
-        else:
-            indices = np.asarray(which)
-            if indices.dtype == bool:
-                if indices.shape != (total,):
-                    msg = f"a mask needs one value per sample, {total}, got shape {indices.shape}"
-                    raise IndexError(msg)
-                indices = np.flatnonzero(indices)
-            elif indices.size and indices.dtype.kind not in "iu":
-                msg = f"select takes integers, truth values or a slice, got {indices.dtype}"
-                raise TypeError(msg)
-        indices = indices.astype(np.int64)
-        outside = np.flatnonzero((indices < -total) | (indices >= total))
-        if outside.size:
-            msg = f"index {indices[outside[0]]} is out of range for {total} samples"
-            raise IndexError(msg)
-        indices = np.where(indices < 0, indices + total, indices)
-        stage = f"select({len(indices)} of {total})"
-        return self._then(stage, self._source.select(indices.tolist()))
+        indices = np.arange(total)[which] if isinstance(which, slice) else _indices(which, total)
+        return self._selected(f"select({len(indices)} of {total})", indices)
 
     def zip(self, *others: Pipeline) -> Pipeline:
         """Put the fields of equally long pipelines side by side.
@@ -238,6 +244,7 @@ class Pipeline:
         ['x', 'y']
         """
         for pipeline in (self, *others):
+            check_pipeline("zip", pipeline)
             pipeline._refuse_mixture("zip")
             if pipeline._named != self._named:
                 msg = "zip cannot join named and unnamed fields; name them all, e.g. arrays(x=...)"
@@ -266,10 +273,12 @@ class Pipeline:
         ----------
         where
             ``"ram"``, or a folder on disk. Several processes may share a folder; what they read is
-            checked, and a damaged entry is made anew.
+            checked, and a damaged entry is made anew. A folder that was filled by another pipeline
+            is refused; pipelines are told apart by their stages' names and what they deliver, so
+            empty the folder when the data or a function changes.
         limit
-            How many bytes may be kept, as a number or such as ``"500MiB"``. What does not fit is made
-            each time.
+            How many bytes may be kept, as a number or such as ``"500MiB"``. What does not fit is
+            made each time.
 
         Returns
         -------
@@ -279,7 +288,9 @@ class Pipeline:
         Raises
         ------
         ValueError
-            If the limit is not a size.
+            If the limit is not a size, or the folder holds other samples.
+        OSError
+            If the folder cannot be made or read.
 
         Examples
         --------
@@ -297,15 +308,37 @@ class Pipeline:
         5
         """
         self._refuse_mixture("cache")
-        size = _bytes(limit)
+        most = _arguments.size("limit", limit)
         if where == "ram":
-            return self._then(f"cache(ram, {limit})", self._source.cache_ram(size))
+            return self._then(f"cache(ram, {limit})", self._source.cache_ram(most))
+        if where == "":
+            msg = 'where must be "ram" or a folder, got an empty path; pass "." for this folder'
+            raise ValueError(msg)
         recipe = " | ".join(self._stages)
-        return self._then(f"cache(disk, {limit})", self._source.cache_disk(where, recipe, size))
+        return self._then(f"cache(disk, {limit})", self._source.cache_disk(where, recipe, most))
 
-    def _then(self, stage: str, source: Source, *, named: bool | None = None) -> Pipeline:
+    def _selected(self, stage: str, indices: np.ndarray) -> Pipeline:
+        before, fused = self, False
+        if isinstance(self._last, _Selection):
+            before, indices, fused = self._last.before, self._last.indices[indices], True
+        source = before._source.select(indices.tolist())
+        return self._then(stage, source, last=_Selection(before, indices), fused=fused)
+
+    def _then(
+        self,
+        stage: str,
+        source: Source,
+        *,
+        named: bool | None = None,
+        last: _Selection | _Mapping | None = None,
+        fused: bool = False,
+    ) -> Pipeline:
         named = self._named if named is None else named
-        return Pipeline(source, named=named, stages=(*self._stages, stage))
+        stages = (*self._stages, stage)
+        if fused:
+            before = self._stages[-1].removesuffix(", fused")
+            stages = (*self._stages[:-1], f"{before} + {stage}, fused")
+        return Pipeline(source, named=named, stages=stages, last=last)
 
     def _refuse_mixture(self, operation: str) -> None:
         if self._source.is_mixture:
@@ -314,6 +347,30 @@ class Pipeline:
                 f"call {operation} on the pipelines before they are mixed"
             )
             raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """The last stage selects: another selection needs one table, not two."""
+
+    before: Pipeline
+    indices: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """The last stage maps: another function is called at once, the GIL is taken once."""
+
+    before: Pipeline
+    function: Callable[..., Any]
+
+
+def _in_turn(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
+    def both(*sample: Any) -> Any:  # noqa: ANN401 - whatever the functions take and return
+        made = first(*sample)
+        return second(*made) if isinstance(made, tuple) else second(made)
+
+    return both
 
 
 def concat(*pipelines: Pipeline) -> Pipeline:
@@ -341,19 +398,17 @@ def concat(*pipelines: Pipeline) -> Pipeline:
     >>> len(feedline.concat(feedline.arrays(np.arange(3)), feedline.arrays(np.arange(4))))
     7
     """
-    for pipeline in pipelines:
-        pipeline._refuse_mixture("concat")
-    source = Source.concat([pipeline._source for pipeline in pipelines])
+    source, named = _appended("concat", pipelines)
     inner = ", ".join(" | ".join(pipeline._stages) for pipeline in pipelines)
-    return Pipeline(source, named=pipelines[0]._named, stages=(f"concat({inner})",))
+    return Pipeline(source, named=named, stages=(f"concat({inner})",))
 
 
 def mix(pipelines: Sequence[Pipeline], weights: Sequence[float]) -> Pipeline:
     """Several pipelines with the same fields, shuffled together in given proportions.
 
-    An epoch has as many samples as all pipelines together, of each exactly its share. One whose share
-    exceeds its length starts over in a new order; one whose share is smaller goes on in the next
-    epoch where it stopped.
+    An epoch has as many samples as all pipelines together, of each exactly its share. One whose
+    share exceeds its length starts over in a new order; one whose share is smaller goes on in the
+    next epoch where it stopped.
 
     Parameters
     ----------
@@ -381,17 +436,28 @@ def mix(pipelines: Sequence[Pipeline], weights: Sequence[float]) -> Pipeline:
     >>> sum(float(x.sum()) for (x,) in feedline.Loader(mixed, batch_size=10, epochs=1))
     25.0
     """
+    pipelines, weights = list(pipelines), list(weights)
+    joint, named = _appended("mix", pipelines)
     if len(pipelines) != len(weights):
         msg = f"mix needs one weight per pipeline, got {len(pipelines)} and {len(weights)}"
         raise ValueError(msg)
-    joint = concat(*pipelines)
+    for pipeline, weight in zip(pipelines, weights, strict=True):
+        if not math.isfinite(_arguments.real("weights", weight)) or weight < 0:
+            msg = f"weights must be finite numbers of at least 0, got {weight!r}"
+            raise ValueError(msg)
+        if weight > 0 and len(pipeline) == 0:
+            msg = f"weights has {weight!r} for an empty pipeline; pass 0 or leave it out"
+            raise ValueError(msg)
+    if not any(weights):
+        msg = "weights are all 0, so nothing can be drawn; pass at least one above 0"
+        raise ValueError(msg)
     lengths = [len(pipeline) for pipeline in pipelines]
-    source = joint._source.mixture(lengths, [float(weight) for weight in weights])
+    source = joint.mixture(lengths, [float(weight) for weight in weights])
     inner = ", ".join(
         f"{weight:g} x ({' | '.join(pipeline._stages)})"
         for pipeline, weight in zip(pipelines, weights, strict=True)
     )
-    return Pipeline(source, named=joint._named, stages=(f"mix({inner})",))
+    return Pipeline(source, named=named, stages=(f"mix({inner})",))
 
 
 def joined(sources: list[Source], *, named: bool, stages: tuple[str, ...]) -> Pipeline:
@@ -409,31 +475,82 @@ def _describe(field: tuple[str, str, list[int | None], str], *, named: bool) -> 
     return f"{name}: {text}" if named else text
 
 
-def _rule(
-    rule: str | Sequence[int], fill: float
-) -> tuple[str, list[int] | None, float]:
-    if isinstance(rule, str):
-        if rule not in ("longest", "packed"):
-            msg = f'a ragged rule is "longest", "packed" or a shape to pad to, got {rule!r}'
-            raise ValueError(msg)
-        return rule, None, float(fill)
-    return "padded", [int(axis) for axis in rule], float(fill)
+def check_pipeline(operation: str, pipeline: object) -> None:
+    """Refuse what is no pipeline."""
+    if not isinstance(pipeline, Pipeline):
+        got = type(pipeline).__name__
+        msg = f"{operation} takes pipelines, got {got}; make one, e.g. feedline.arrays(x)"
+        raise TypeError(msg)
 
 
-def _bytes(size: int | str) -> int:
-    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-    units |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-    text = str(size).strip().upper()
-    number = text.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    unit = text[len(number) :]
-    try:
-        value = float(number) * units[unit]
-    except (ValueError, KeyError):
-        value = -1.0
-    if not 0 <= value < 2**63:
-        msg = f'a size is a number of bytes or such as "500MiB", got {size!r}'
+def _appended(operation: str, pipelines: Sequence[Pipeline]) -> tuple[Source, bool]:
+    if not pipelines:
+        msg = f"{operation} needs at least one pipeline"
         raise ValueError(msg)
-    return int(value)
+    for pipeline in pipelines:
+        check_pipeline(operation, pipeline)
+        pipeline._refuse_mixture(operation)
+        if pipeline._named != pipelines[0]._named:
+            advice = "name them all, e.g. arrays(x=...)"
+            msg = f"{operation} cannot join named and unnamed fields; {advice}"
+            raise ValueError(msg)
+    return Source.concat([pipeline._source for pipeline in pipelines]), pipelines[0]._named
+
+
+def _indices(which: Sequence[int] | Sequence[bool] | np.ndarray, total: int) -> np.ndarray:
+    given = np.asarray(which)
+    if given.dtype == bool:
+        if given.shape != (total,):
+            msg = f"a mask needs one value per sample, {total}, got shape {given.shape}"
+            raise IndexError(msg)
+        return np.flatnonzero(given)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        what = f"{given.dtype} of shape {given.shape}"
+        msg = f"select takes a list of integers, a list of truth values or a slice, got {what}"
+        raise TypeError(msg)
+    outside = given[(given < -total) | (given >= total)]
+    if outside.size:
+        msg = f"index {outside[0]} is out of range for {total} samples"
+        raise IndexError(msg)
+    indices = given.astype(np.int64)
+    return np.where(indices < 0, indices + total, indices)
+
+
+def _rules(
+    ragged: Any,  # noqa: ANN401 - checked
+    fill: float,
+) -> dict[str, tuple[str, list[int] | None, float]]:
+    if ragged is None:
+        return {}
+    if not isinstance(ragged, Mapping):
+        msg = f'ragged must be a dict of rules by field, such as {{0: "longest"}}, got {ragged!r}'
+        raise TypeError(msg)
+    fill = float(_arguments.real("fill", fill))
+    return {str(name): (*_rule(name, rule), fill) for name, rule in ragged.items()}
+
+
+def _rule(name: str | int, rule: object) -> tuple[str, list[int] | None]:
+    if rule in ("longest", "packed"):
+        return str(rule), None
+    if isinstance(rule, (tuple, list)):
+        return "padded", [_arguments.whole(f"ragged[{name!r}]", axis, 0) for axis in rule]
+    msg = f'ragged[{name!r}] must be "longest", "packed" or a shape to pad to, got {rule!r}'
+    raise ValueError(msg) if isinstance(rule, str) else TypeError(msg)
+
+
+def _check_fill(name: str, dtype: str, fill: float) -> None:
+    if dtype == "bool":
+        fits = fill in (0, 1)
+    elif dtype.lstrip("u").startswith("int"):
+        bounds = np.iinfo(dtype)
+        # The engine takes it as a float64, which has not every large integer.
+        fits = math.isfinite(fill) and int(fill) == fill == int(float(fill))
+        fits = fits and bounds.min <= fill <= bounds.max
+    else:
+        return
+    if not fits:
+        msg = f"fill must be a value of {dtype}, the dtype of field {name!r}, got {fill!r}"
+        raise ValueError(msg)
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -17,7 +17,7 @@ __all__ = ["arrays", "npy"]
 
 
 def arrays(*fields: Any, **named: Any) -> Pipeline:  # noqa: ANN401 - anything array-like
-    """Samples from arrays in memory: sample i is row i of each.
+    """Make samples of arrays in memory: sample i is row i of each.
 
     Rows are gathered natively, without the GIL, from any strides; nothing is copied when the
     pipeline is made. (Arrays in foreign byte order are converted once.)
@@ -37,9 +37,9 @@ def arrays(*fields: Any, **named: Any) -> Pipeline:  # noqa: ANN401 - anything a
     Raises
     ------
     TypeError
-        For arrays of Python objects, strings or dates.
+        For arrays of Python objects, strings or dates, and masked arrays.
     ValueError
-        If lengths differ, or there is no array at all.
+        If lengths differ, a tensor is not dense in host memory, or there is no array at all.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def arrays(*fields: Any, **named: Any) -> Pipeline:  # noqa: ANN401 - anything a
 
 
 def npy(path: str | os.PathLike[str], *, name: str | None = None) -> Pipeline:
-    """Samples from ``.npy`` files.
+    """Read samples from ``.npy`` files.
 
     Parameters
     ----------
@@ -104,11 +104,15 @@ def npy(path: str | os.PathLike[str], *, name: str | None = None) -> Pipeline:
 
 
 def _memory(name: str, array: Any) -> Source:  # noqa: ANN401 - anything array-like
-    tensor = type(array).__module__.partition(".")[0] == "torch" and hasattr(array, "data_ptr")
-    return _tensor(name, array) if tensor else _ndarray(name, array)
+    # By name: torch need not be installed, and whoever has a tensor has imported it.
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(array).__mro__}
+    return _tensor(name, array) if "torch.Tensor" in kinds else _ndarray(name, array)
 
 
 def _ndarray(name: str, values: Any) -> Source:  # noqa: ANN401 - anything array-like
+    if isinstance(values, np.ma.MaskedArray):
+        msg = f"array {name} is masked, and batches have no masks; pass its .filled(value)"
+        raise TypeError(msg)
     array = np.asarray(values)
     if array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16":
         msg = (
@@ -127,9 +131,11 @@ def _ndarray(name: str, values: Any) -> Source:  # noqa: ANN401 - anything array
 
 
 def _tensor(name: str, tensor: Any) -> Source:  # noqa: ANN401 - torch need not be installed
-    if tensor.device.type != "cpu" or str(tensor.layout) != "torch.strided":
+    dense = str(tensor.layout) == "torch.strided" and not tensor.is_nested
+    if tensor.device.type != "cpu" or not dense:
         msg = (
-            f"tensor {name} is on {tensor.device} with layout {tensor.layout}; "
+            f"tensor {name} is on {tensor.device} with layout {tensor.layout}"
+            f"{' (nested)' if tensor.is_nested else ''}; "
             "pass a dense tensor in host memory, e.g. tensor.cpu().to_dense()"
         )
         raise ValueError(msg)

@@ -1,8 +1,33 @@
 """Settings shared by all Python tests; the time limits are in pyproject.toml."""
 
+import subprocess
+import sys
+import textwrap
+
+import pytest
 from hypothesis import settings
 
 # Time per example is the business of the benchmarks, and a failure seen in CI should be seen
 # again on the next run: examples are derived from the test itself, not drawn anew.
 settings.register_profile("feedline", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("feedline")
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Run a Python program in a process of its own; what it leaves behind goes to `tmp_path`."""
+
+    def run(source, *arguments, timeout=30, check=True):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(source), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=tmp_path,
+            check=False,
+        )
+        if check:
+            assert (done.returncode, done.stderr) == (0, ""), done
+        return done
+
+    return run

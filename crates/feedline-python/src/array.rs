@@ -7,6 +7,7 @@ use feedline::DType;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::dlpack;
 
@@ -32,6 +33,26 @@ impl Array {
             stride *= (*axis).max(1);
         }
         Array { array: Arc::new(array), shape, strides }
+    }
+}
+
+/// A shape as Python has it: a tuple.
+struct Shape(Vec<usize>);
+
+impl<'py> IntoPyObject<'py> for Shape {
+    type Target = PyTuple;
+    type Output = Bound<'py, PyTuple>;
+    type Error = PyErr;
+
+    #[cfg(feature = "stubs")]
+    const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_subscript!(
+        pyo3::type_hint_identifier!("builtins", "tuple"),
+        pyo3::type_hint_identifier!("builtins", "int"),
+        pyo3::inspect::PyStaticExpr::Constant { value: pyo3::inspect::PyStaticConstant::Ellipsis }
+    );
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0)
     }
 }
 
@@ -63,8 +84,8 @@ fn format(dtype: DType) -> &'static CStr {
 impl Array {
     /// The shape.
     #[getter]
-    fn shape(&self) -> Vec<usize> {
-        self.array.shape().to_vec()
+    fn shape(&self) -> Shape {
+        Shape(self.array.shape().to_vec())
     }
 
     /// The dtype's name.
@@ -136,6 +157,10 @@ impl Array {
         }
         let this = slf.get();
         let asked = |flag: c_int| flags & flag == flag;
+        let wide = this.shape.iter().filter(|axis| **axis != 1).count();
+        if asked(ffi::PyBUF_F_CONTIGUOUS) && wide > 1 && !this.shape.contains(&0) {
+            return Err(PyBufferError::new_err("the array is in C order; ask for that"));
+        }
         // SAFETY: `view` is not null and, by the protocol, ours to fill. Shape and strides live in the
         // object, which the view keeps alive through `obj`; the block lives in the array.
         unsafe {

@@ -87,6 +87,7 @@ impl NativeContest {
     }
 
     /// Ends the turn with what it achieved. Returns its seconds.
+    #[pyo3(signature = (items, digest, bytes, figures: "dict[str, float] | None"))]
     fn finish(
         &self,
         items: u64,

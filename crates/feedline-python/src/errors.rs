@@ -57,6 +57,23 @@ pub(crate) fn sample_error(py: Python<'_>, error: &SampleError) -> PyErr {
     made
 }
 
+/// A sample's error that is handed out rather than raised.
+pub(crate) struct SampleException(pub(crate) SampleError);
+
+impl<'py> IntoPyObject<'py> for SampleException {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    #[cfg(feature = "stubs")]
+    const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr =
+        pyo3::type_hint_identifier!("feedline.errors", "SampleError");
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(sample_error(py, &self.0).into_value(py).into_bound(py).into_any())
+    }
+}
+
 /// The exception for settings that no loader can be built with.
 pub(crate) fn build_error(py: Python<'_>, error: &BuildError) -> PyErr {
     match error {

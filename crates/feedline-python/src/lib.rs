@@ -4,13 +4,15 @@
 //! | file | what crosses there |
 //! | --- | --- |
 //! | `source.rs`, `in_memory.rs` | datasets, and arrays that Python holds |
-//! | `function.rs` | samples to a Python function and back |
+//! | `function.rs`, `value.rs` | samples to a Python function and back |
+//! | `call.rs` | calls from worker threads; who owns what is called |
 //! | `loader.rs` | batches; waiting, signals, closing at exit |
 //! | `array.rs`, `dlpack.rs` | memory, as views |
 //! | `errors.rs` | errors, as exceptions |
 //! | `contest.rs` | the measuring tool |
 
 mod array;
+mod call;
 mod contest;
 mod dlpack;
 mod errors;
@@ -18,6 +20,7 @@ mod function;
 mod in_memory;
 mod loader;
 mod source;
+mod value;
 
 use pyo3::prelude::*;
 

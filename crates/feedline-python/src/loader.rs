@@ -4,7 +4,8 @@
 //! loader releases the GIL as well, since its workers may need it to end.
 
 use std::ffi::CString;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use feedline::{
@@ -14,13 +15,20 @@ use feedline::{
 use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::array::Output;
-use crate::errors;
+use crate::call::Functions;
+use crate::errors::{self, SampleException};
+use crate::function::take_interrupt;
 use crate::source::Source;
 
 /// How long a wait may go on before signals are looked at.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long dropping a loader, or the end of the interpreter, waits for workers that are in a Python
+/// function. What they make is not wanted any more, and the user is waiting.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// All loaders alive, so that they can be closed before the interpreter goes.
 static LOADERS: Mutex<Vec<Weak<feedline::Loader>>> = Mutex::new(Vec::new());
@@ -35,6 +43,8 @@ pub struct NativeLoader {
     named: bool,
     /// Whether each epoch shows a progress bar.
     progress: bool,
+    /// What its workers call.
+    functions: Functions,
 }
 
 impl NativeLoader {
@@ -54,18 +64,24 @@ impl Drop for NativeLoader {
     }
 }
 
-/// Drops a loader, waiting for its workers without the GIL.
+/// Gives up one share of a loader. The last one closes it, waiting for its workers without the GIL.
 fn release(loader: Option<Arc<feedline::Loader>>) {
-    let Some(loader) = loader else { return };
-    let mut loader = Some(loader);
-    // Without an interpreter there is no GIL to release either; then it is dropped below.
-    let _ = Python::try_attach(|py| py.detach(|| drop(loader.take())));
+    let Some(mut loader) = loader.and_then(Arc::into_inner).map(Some) else { return };
+    let mut close = || loader.take().map(|loader| loader.close_within(PARTING));
+    // Without an interpreter there is no GIL to release either.
+    if Python::try_attach(|py| py.detach(&mut close)).is_none() {
+        close();
+    }
 }
 
 #[pymethods]
 impl NativeLoader {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.functions.traverse(&visit)
+    }
+
     #[new]
-    #[pyo3(signature = (source, named, output, settings))]
+    #[pyo3(signature = (source, named, output, settings: "dict[str, object]"))]
     fn new(
         py: Python<'_>,
         source: &Source,
@@ -87,7 +103,8 @@ impl NativeLoader {
         let mut loaders = LOADERS.lock().unwrap_or_else(PoisonError::into_inner);
         loaders.retain(|loader| loader.strong_count() > 0);
         loaders.push(Arc::downgrade(&loader));
-        Ok(NativeLoader { loader: Some(loader), output, named, progress })
+        let functions = source.functions(py);
+        Ok(NativeLoader { loader: Some(loader), output, named, progress, functions })
     }
 
     /// Batches per epoch.
@@ -107,6 +124,7 @@ impl NativeLoader {
             meter: meter.map(Mutex::new),
             output: Arc::clone(&self.output),
             named: self.named,
+            functions: self.functions.clone_ref(py),
         })
     }
 
@@ -124,11 +142,9 @@ impl NativeLoader {
     }
 
     /// Samples that could not be made, as exceptions.
-    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn errors(&self, py: Python<'_>) -> PyResult<Vec<SampleException>> {
         self.check(py)?;
-        let errors = self.loader().errors();
-        let exception = |e| errors::sample_error(py, e).into_value(py).into_bound(py).into_any();
-        Ok(errors.iter().map(exception).collect())
+        Ok(self.loader().errors().into_iter().map(SampleException).collect())
     }
 
     /// How many threads make samples.
@@ -146,6 +162,7 @@ pub struct NativeEpoch {
     meter: Option<Mutex<Meter>>,
     output: Arc<Output>,
     named: bool,
+    functions: Functions,
 }
 
 impl Drop for NativeEpoch {
@@ -159,6 +176,10 @@ impl Drop for NativeEpoch {
 
 #[pymethods]
 impl NativeEpoch {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.functions.traverse(&visit)
+    }
+
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -167,7 +188,11 @@ impl NativeEpoch {
         let loader = self.loader.as_ref().expect("taken only by drop");
         let asked = Instant::now();
         loop {
-            match py.detach(|| loader.next_within(self.token, PATIENCE)) {
+            let next = py.detach(|| loader.next_within(self.token, PATIENCE));
+            if let Some(interrupt) = take_interrupt() {
+                return Err(interrupt);
+            }
+            match next {
                 Next::Pending => py.check_signals()?,
                 Next::End => {
                     self.tell(|meter| meter.ended(asked));
@@ -178,6 +203,9 @@ impl NativeEpoch {
                     return self.hand_over(py, batch).map(Some);
                 }
                 Next::Batch(Err(error)) => {
+                    if matches!(error, feedline::Error::Closed) {
+                        stop_if_at_exit(py);
+                    }
                     self.tell(|meter| meter.delivered(asked, 0));
                     return Err(errors::batch_error(py, &error));
                 }
@@ -265,13 +293,36 @@ fn warn_unpinned(py: Python<'_>, reason: &NoDriver) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 2)
 }
 
+/// The thread in which the interpreter is about to go.
+static GOING: OnceLock<ThreadId> = OnceLock::new();
+
+/// Stops this thread if the loader was closed because the interpreter is about to go: a daemon's wait
+/// then just never ends, as Python has it, and no exception is printed over the program's last words.
+fn stop_if_at_exit(py: Python<'_>) {
+    if GOING.get().is_some_and(|thread| *thread != std::thread::current().id()) {
+        py.detach(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+    }
+}
+
 /// Closes all loaders; called when the interpreter is about to go.
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
+    let _ = GOING.set(std::thread::current().id());
     let loaders = std::mem::take(&mut *LOADERS.lock().unwrap_or_else(PoisonError::into_inner));
     py.detach(|| {
-        for loader in loaders.iter().filter_map(Weak::upgrade) {
-            loader.close();
+        let loaders: Vec<_> = loaders.iter().filter_map(Weak::upgrade).collect();
+        // First all are told, then all are waited for, so that several do not add up.
+        for loader in &loaders {
+            loader.close_within(Duration::ZERO);
+        }
+        let deadline = Instant::now() + PARTING;
+        for loader in &loaders {
+            let left = deadline.saturating_duration_since(Instant::now());
+            loader.close_within(left.max(Duration::from_millis(1)));
         }
     });
 }
@@ -299,10 +350,12 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
             _ => Boundary::Keep,
         });
     }
-    if let Some((rank, world)) = setting(settings, "rank")? {
+    if let (Some(rank), Some(world)) =
+        (setting(settings, "rank")?, setting(settings, "world_size")?)
+    {
         builder = builder.rank(rank, world);
     }
-    if let Some(threads) = setting(settings, "workers")? {
+    if let Some(threads) = setting(settings, "num_workers")? {
         builder = builder.workers(threads);
     }
     if let Some(threads) = setting(settings, "io_workers")? {
@@ -324,7 +377,7 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
     if let Some(bytes) = setting(settings, "memory")? {
         builder = builder.memory(bytes);
     }
-    if let Some(window) = setting(settings, "ready_window")? {
+    if let Some(window) = setting(settings, "window")? {
         builder = builder.delivery(Delivery::Ready { window });
     }
     if let Some(policy) = setting::<String>(settings, "on_error")? {
@@ -351,22 +404,21 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
     Ok(builder)
 }
 
+/// A setting, if it is given. The Python side has checked its type and range.
 fn setting<'py, T>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
 where
     T: for<'a> FromPyObject<'a, 'py>,
 {
-    match settings.get_item(name)? {
-        Some(value) if !value.is_none() => match value.extract() {
-            Ok(value) => Ok(Some(value)),
-            Err(error) => {
-                let error: PyErr = error.into();
-                Err(PyValueError::new_err(format!(
-                    "{name}: {}, got {value:?}",
-                    error.value(settings.py())
-                )))
-            }
-        },
-        _ => Ok(None),
+    let Some(value) = settings.get_item(name)?.filter(|value| !value.is_none()) else {
+        return Ok(None);
+    };
+    match value.extract() {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => {
+            let error: PyErr = error.into();
+            let error = error.value(settings.py());
+            Err(PyValueError::new_err(format!("{name}: {error}, got {value:?}")))
+        }
     }
 }
 

@@ -2,9 +2,28 @@
 
 use std::sync::Arc;
 
-use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex};
+use feedline_core::{Cause, Dataset, Field, Form, Group, Sample, SampleIndex};
 
 use crate::SourceError;
+
+/// Fields as a user reads them: `image: float32 [3, 224, 224], label: int64 []`.
+fn describe(fields: &[Field]) -> String {
+    let field = |field: &Field| {
+        let (name, dtype) = (field.name(), field.dtype());
+        match field.form() {
+            Form::Fixed { shape } => format!("{name}: {dtype} {shape:?}"),
+            Form::Ragged { shape, rule } => {
+                let axes =
+                    shape.iter().map(|axis| axis.map_or("*".into(), |axis| axis.to_string()));
+                let axes: Vec<String> = axes.collect();
+                format!("{name}: {dtype} [{}], {rule:?}", axes.join(", "))
+            }
+            Form::Bytes { text: true } => format!("{name}: text"),
+            _ => format!("{name}: bytes"),
+        }
+    };
+    fields.iter().map(field).collect::<Vec<_>>().join(", ")
+}
 
 /// Datasets with the same fields, as one: first all samples of the first, then of the second…
 pub struct Concat {
@@ -22,10 +41,6 @@ impl Concat {
         for (number, part) in parts.iter().enumerate() {
             let fields = part.fields();
             if fields != first {
-                let describe = |fields: &[Field]| {
-                    let field = |f: &Field| format!("{} {} {:?}", f.name(), f.dtype(), f.form());
-                    fields.iter().map(field).collect::<Vec<_>>().join(", ")
-                };
                 return Err(SourceError::FieldsDiffer {
                     part: number,
                     first: describe(&first),
@@ -65,6 +80,20 @@ impl Dataset for Concat {
     fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
         let (part, inside) = self.inside(sample.index())?;
         sample.part(inside, 0..usize::MAX, |sample| part.build(raw, sample))
+    }
+
+    /// As long as all of a group are in one part; where parts meet, samples are made one by one.
+    fn build_group(&self, group: &mut Group<'_>) -> bool {
+        let indices = group.indices();
+        let part_of = |index: &SampleIndex| self.ends.partition_point(|end| *end <= index.0);
+        let Some(part) = indices.first().map(part_of) else { return false };
+        let Some(dataset) = self.parts.get(part) else { return false };
+        if !indices.iter().all(|index| part_of(index) == part) {
+            return false;
+        }
+        let before = if part == 0 { 0 } else { self.ends[part - 1] };
+        let inside: Vec<_> = indices.iter().map(|index| SampleIndex(index.0 - before)).collect();
+        group.part(&inside, 0..usize::MAX, |group| dataset.build_group(group))
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

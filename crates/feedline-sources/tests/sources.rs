@@ -5,12 +5,18 @@ mod common;
 #[path = "sources/numpy_files.rs"]
 mod numpy_files;
 
+/// Finished samples kept in memory and on disk.
+#[path = "sources/cache.rs"]
+mod cache;
 /// One file per sample.
 #[path = "sources/folder.rs"]
 mod folder;
 /// Headers: every version and dtype, and everything that must be refused.
 #[path = "sources/header.rs"]
 mod header;
+/// Datasets one after the other, and parts of them.
+#[path = "sources/joins.rs"]
+mod joins;
 /// A collection of odd files with the outcome each must have.
 #[path = "sources/odd.rs"]
 mod odd;

@@ -15,6 +15,8 @@
 //! The count of bytes is shared memory, added to before a sample is written. A process that dies in
 //! between leaves it too high; the next one to open the folder while nobody else has it open (it holds
 //! a lock on `used`) counts the files again.
+//!
+//! A folder that is filled but may not be written to is read and left as it is.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -36,14 +38,15 @@ const FANOUT: u64 = 256;
 /// Keeps samples in a folder, up to a number of bytes.
 pub struct DiskStore {
     folder: PathBuf,
-    used: MmapRaw,
-    /// Holds the shared lock that says the folder is in use.
-    _lock: File,
+    /// `None` where the folder may not be written to.
+    ledger: Option<Ledger>,
     limit: u64,
     /// Set when the disk refuses: reading goes on, writing does not.
     refused: AtomicBool,
-    names: AtomicU64,
 }
+
+/// Numbers temporary files, whichever store of this process writes them.
+static NAMES: AtomicU64 = AtomicU64::new(0);
 
 impl DiskStore {
     /// Opens or makes the folder for the samples of `dataset`. `recipe` tells what made them; a folder
@@ -60,42 +63,16 @@ impl DiskStore {
         };
         fs::create_dir_all(folder).map_err(refuse("make", folder))?;
         check_recipe(folder, &describe(dataset, recipe))?;
-        let path = folder.join("used");
-        let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let lock = open.map_err(refuse("open", &path))?;
-        let alone = lock.try_lock().is_ok();
-        if alone {
-            lock.set_len(8).map_err(refuse("write", &path))?;
-        } else {
-            lock.lock_shared().map_err(refuse("lock", &path))?;
-        }
-        let used = MmapRaw::map_raw(&lock).map_err(refuse("map", &path))?;
-        if used.len() < 8 {
-            let source =
-                io::Error::new(io::ErrorKind::InvalidData, "it must have 8 bytes; remove it");
-            return Err(SourceError::Io { doing: "read", path, source });
-        }
-        let store = DiskStore {
-            folder: folder.to_path_buf(),
-            used,
-            _lock: lock,
-            limit,
-            refused: AtomicBool::new(false),
-            names: AtomicU64::new(0),
+        let ledger = match Ledger::open(folder) {
+            Err(SourceError::Io { source, .. }) if is_forbidden(&source) => None,
+            opened => Some(opened?),
         };
-        if alone {
-            store.count().store(count_files(folder), Ordering::Relaxed);
-            // From exclusive to shared: others may come now.
-            store._lock.lock_shared().map_err(refuse("lock", &path))?;
-        }
-        Ok(store)
-    }
-
-    /// The shared count. Relaxed throughout: a sum that nothing else is published by.
-    fn count(&self) -> &AtomicU64 {
-        // SAFETY: the mapping is page-aligned, at least 8 bytes long, writable and lives as long as
-        // `self`; other processes access it atomically too.
-        unsafe { AtomicU64::from_ptr(self.used.as_mut_ptr().cast()) }
+        Ok(DiskStore {
+            folder: folder.to_path_buf(),
+            refused: AtomicBool::new(ledger.is_none()),
+            ledger,
+            limit,
+        })
     }
 
     fn path(&self, index: SampleIndex) -> PathBuf {
@@ -106,18 +83,18 @@ impl DiskStore {
 
     fn write(&self, index: SampleIndex, sample: &[u8]) -> io::Result<()> {
         let path = self.path(index);
-        let number = self.names.fetch_add(1, Ordering::Relaxed);
+        let number = NAMES.fetch_add(1, Ordering::Relaxed);
         let temporary = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        let written = File::create_new(&temporary).and_then(|mut file| {
-            file.write_all(&XxHash3_64::oneshot(sample).to_le_bytes())?;
-            file.write_all(&(sample.len() as u64).to_le_bytes())?;
-            file.write_all(sample)?;
-            drop(file);
-            fs::rename(&temporary, &path)
-        });
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(&XxHash3_64::oneshot(sample).to_le_bytes());
+        header[8..].copy_from_slice(&(sample.len() as u64).to_le_bytes());
+        let mut file = File::create_new(&temporary)?;
+        let written = file.write_all(&header).and_then(|()| file.write_all(sample));
+        drop(file);
+        let written = written.and_then(|()| fs::rename(&temporary, &path));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
@@ -145,24 +122,94 @@ impl Store for DiskStore {
     }
 
     fn put(&self, index: SampleIndex, sample: &[u8]) {
+        let Some(ledger) = self.ledger.as_ref().filter(|_| !self.refused.load(Ordering::Relaxed))
+        else {
+            return;
+        };
         let bytes = (HEADER + sample.len()) as u64;
-        if self.refused.load(Ordering::Relaxed) {
+        // A damaged entry, or one that another process has made meanwhile: it is replaced.
+        let replaced = fs::metadata(self.path(index)).map_or(0, |file| file.len());
+        if ledger.add(bytes).saturating_sub(replaced) > self.limit {
+            ledger.take(bytes);
             return;
         }
-        if self.count().fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
-            self.count().fetch_sub(bytes, Ordering::Relaxed);
-            return;
-        }
-        if self.write(index, sample).is_err() {
-            self.count().fetch_sub(bytes, Ordering::Relaxed);
-            // A full or read-only disk stays so: trying for each sample would only cost time.
-            self.refused.store(true, Ordering::Relaxed);
+        match self.write(index, sample) {
+            Ok(()) => ledger.take(replaced),
+            Err(error) => {
+                ledger.take(bytes);
+                // A full or read-only disk stays so: trying for each sample would only cost time. (A
+                // temporary name that is taken is another machine's process with this one's number.)
+                let refuses = error.kind() != io::ErrorKind::AlreadyExists;
+                self.refused.fetch_or(refuses, Ordering::Relaxed);
+            }
         }
     }
 
     fn used(&self) -> u64 {
-        self.count().load(Ordering::Relaxed)
+        match &self.ledger {
+            Some(ledger) => ledger.count().load(Ordering::Relaxed),
+            None => count_files(&self.folder, false),
+        }
     }
+}
+
+/// The count of bytes that all processes share, and the lock that says the folder is in use.
+struct Ledger {
+    used: MmapRaw,
+    _lock: File,
+}
+
+impl Ledger {
+    fn open(folder: &Path) -> Result<Ledger, SourceError> {
+        let path = folder.join("used");
+        let refuse = |doing| {
+            let path = path.clone();
+            move |source| SourceError::Io { doing, path, source }
+        };
+        let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let lock = open.map_err(refuse("open"))?;
+        let alone = lock.try_lock().is_ok();
+        if alone {
+            lock.set_len(8).map_err(refuse("write"))?;
+        } else {
+            lock.lock_shared().map_err(refuse("lock"))?;
+        }
+        let used = MmapRaw::map_raw(&lock).map_err(refuse("map"))?;
+        if used.len() < 8 {
+            let short = "it must have 8 bytes; remove it";
+            return Err(refuse("read")(io::Error::new(io::ErrorKind::InvalidData, short)));
+        }
+        let ledger = Ledger { used, _lock: lock };
+        if alone {
+            ledger.count().store(count_files(folder, true), Ordering::Relaxed);
+            // From exclusive to shared: others may come now.
+            ledger._lock.lock_shared().map_err(refuse("lock"))?;
+        }
+        Ok(ledger)
+    }
+
+    /// The shared count. Relaxed throughout: a sum that nothing else is published by.
+    fn count(&self) -> &AtomicU64 {
+        // SAFETY: the mapping is page-aligned, at least 8 bytes long, writable and lives as long as
+        // `self`; other processes access it atomically too.
+        unsafe { AtomicU64::from_ptr(self.used.as_mut_ptr().cast()) }
+    }
+
+    /// Adds bytes before they are written, so that the limit holds however many come at once. Returns
+    /// the sum.
+    fn add(&self, bytes: u64) -> u64 {
+        self.count().fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
+    }
+
+    /// Takes bytes off again.
+    fn take(&self, bytes: u64) {
+        let less = |count: u64| Some(count.saturating_sub(bytes));
+        let _ = self.count().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 fn describe(dataset: &dyn Dataset, recipe: &str) -> String {
@@ -204,15 +251,18 @@ fn check_recipe(folder: &Path, about: &str) -> Result<(), SourceError> {
     Err(SourceError::OtherCache { folder: folder.to_path_buf(), there, wanted: about.to_string() })
 }
 
-fn count_files(folder: &Path) -> u64 {
+/// Bytes of all samples in the folder. `tidy` removes what processes that died have left, which only
+/// one that is alone may do.
+fn count_files(folder: &Path, tidy: bool) -> u64 {
     let list = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
     list(folder)
         .flat_map(|shard| list(&shard.path()).collect::<Vec<_>>())
         .map(|file| {
             let path = file.path();
             if path.extension().is_some_and(|e| e == "tmp") {
-                // Left by a process that died; nobody else has the folder open.
-                let _ = fs::remove_file(&path);
+                if tidy {
+                    let _ = fs::remove_file(&path);
+                }
                 return 0;
             }
             file.metadata().map_or(0, |m| m.len())
