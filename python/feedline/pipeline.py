@@ -84,8 +84,8 @@ class Pipeline:
 
         Workers hold the GIL inside the function and nowhere else, so other stages go on meanwhile.
         It is called once, on the first sample, when the pipeline is made: what it returns then says
-        which fields there are, with which dtype and shape. Consecutive functions are fused: the
-        next one is called with what the one before returned.
+        which fields there are, with which dtype and shape. Consecutive functions are fused into one
+        call.
 
         Parameters
         ----------
@@ -368,9 +368,26 @@ class _Mapping:
 def _in_turn(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
     def both(*sample: Any) -> Any:  # noqa: ANN401 - whatever the functions take and return
         made = first(*sample)
-        return second(*made) if isinstance(made, tuple) else second(made)
+        if isinstance(made, Mapping):
+            return second({name: _own(value) for name, value in made.items()})
+        return second(*map(_own, made if isinstance(made, tuple) else (made,)))
 
     return both
+
+
+def _own(value: Any) -> Any:  # noqa: ANN401 - whatever a function returns
+    """Make what one function returned what the next is promised: arrays of its own memory."""
+    if isinstance(value, str | bytes):
+        return value
+    if value is None or np.ma.isMaskedArray(value):
+        kind = type(value).__name__
+        msg = f"a function returned {kind}; return numbers, arrays of them, str or bytes"
+        raise TypeError(msg)
+    array = np.array(value)
+    if array.dtype.hasobject:
+        msg = f"a function returned {type(value).__name__}, which is no array of numbers"
+        raise TypeError(msg)
+    return array if array.ndim else array[()]
 
 
 def concat(*pipelines: Pipeline) -> Pipeline:

@@ -1,6 +1,7 @@
 """Stages that are done as one, and that `print` says so."""
 
 import numpy as np
+import pytest
 
 import feedline
 
@@ -31,16 +32,27 @@ def test_consecutive_functions_are_one_call():
     assert "map(swap) + map(<lambda>) + map(add), fused" in str(fused)
 
 
-def test_a_fused_function_gets_what_the_one_before_returned():
+def test_a_fused_function_gets_arrays_of_its_own():
+    shared = np.zeros(2, np.int64)
     seen = []
 
     def second(sample):
-        seen.append(type(sample["pair"]))
-        return np.int64(sum(sample["pair"]))
+        seen.append({name: type(value) for name, value in sample.items()})
+        sample["shared"] += 1
+        return sample["pair"] * 2, sample["shared"]
 
-    fused = rows().map(lambda x, y: {"pair": [int(x), int(y)]}).map(second)
-    assert samples(fused) == [(11 * i,) for i in range(20)]
-    assert set(seen) == {list}
+    fused = rows().map(lambda x, y: {"pair": [x, y], "shared": shared, "n": 1}).map(second)
+    pairs, counts = next(iter(feedline.Loader(fused, batch_size=20)))
+    assert pairs.tolist() == [[2 * i, 20 * i] for i in range(20)]
+    assert counts.tolist() == [[1, 1]] * 20
+    assert shared.tolist() == [0, 0]
+    assert all(kinds == {"pair": np.ndarray, "shared": np.ndarray, "n": np.int64} for kinds in seen)
+
+
+def test_what_no_function_can_be_given_is_refused_between_two():
+    for nothing in (None, object(), np.ma.masked_array([1], [True])):
+        with pytest.raises(TypeError, match="return"):
+            rows().map(lambda x, y: (x, y)).map(lambda x, y, made=nothing: made).map(lambda x: x)
 
 
 def test_other_stages_in_between_are_not_fused_over():
