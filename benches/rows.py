@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Side = Callable[[Run], Outcome]
 
 BATCH = 256
+COUNTS = ("no workers", "1 worker", "2 workers")
 
 
 class Gathered(TensorDataset):
@@ -78,9 +79,9 @@ def main() -> None:
         short = orders.shortened()
         best = bench.best(
             f"a tenth of {what}: torch's best number of workers for {name}",
-            {f"{count} workers": theirs(dataset, short, count) for count in range(3)},
+            {side: theirs(dataset, short, count) for count, side in enumerate(COUNTS)},
         )
-        workers = int(best.split()[0])
+        workers = COUNTS.index(best)
         torch_name = f"torch, {name}, {best}"
         bench.hold(
             what,
