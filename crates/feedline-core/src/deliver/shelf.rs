@@ -8,7 +8,8 @@
 //! a batch of an older generation that arrives late is handed back to its bringer to be dropped.
 //!
 //! Races. `put` and `take` hold the one lock while they look and change, so a batch cannot arrive
-//! unnoticed between the consumer's look and its wait. `close` and `restart` notify under the same
+//! unnoticed between the consumer's look and its wait; it is told after the lock is released, which
+//! comes too late for nobody: whoever takes the lock in between finds the batch. `close` and `restart` notify under the same
 //! lock; a consumer that waits then sees `closed` or the new generation and leaves. There is one
 //! consumer at a time; a second one is superseded by its generation, never blocked.
 
@@ -72,7 +73,10 @@ impl<T> Shelf<T> {
         }
         state.places[place] = Some(item);
         state.full += 1;
-        if place == 0 && state.waiting {
+        let is_awaited = place == 0 && state.waiting;
+        // Released first: a consumer that wakes while it is held would only go to sleep again.
+        drop(state);
+        if is_awaited {
             self.arrived.notify_all();
         }
         Ok(())
