@@ -1,0 +1,107 @@
+"""Messages as bytes and buffers, and back.
+
+A message is pickled with protocol 5 and with what `multiprocessing` knows to pickle. Large arrays
+leave the pickle as buffers of their own (PEP 574), tensors as pieces of their storages (see
+`tensors.py`); small ones stay inside. A payload is::
+
+    8 bytes    where the manifest begins
+    pickle     the message, which refers to tensors' pieces by number
+    pickle     the manifest: where each piece is
+
+and goes with a list of buffers, first those of the arrays, in the order in which the pickle needs
+them, then those of the tensors.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from feedline._transport import tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Buffer = bytes | bytearray | memoryview
+
+__all__ = ["decode", "encode", "encode_task"]
+
+#: Arrays below this many bytes stay inside the pickle: copying them is cheaper than a buffer.
+SMALL = 8192
+
+_HEAD = 8
+
+
+def encode(message: object) -> tuple[Buffer, list[Any]]:
+    """Return a message's payload and the buffers that go with it.
+
+    The buffers are views: send them before anything they show changes.
+    """
+    outside: list[Any] = []
+
+    def keep_inside(buffer: pickle.PickleBuffer) -> bool:
+        if memoryview(buffer).nbytes < SMALL:
+            return True
+        outside.append(buffer.raw())
+        return False
+
+    manifest = tensors.Manifest()
+    file = io.BytesIO()
+    file.write(bytes(_HEAD))
+    pickler = pickle.Pickler(file, protocol=5, buffer_callback=keep_inside)
+    # Made anew each time, because anybody may register a type at any time; ours come last.
+    table: dict[type, Any] = {
+        **copyreg.dispatch_table,
+        **ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
+        np.ndarray: _reduce_array,
+    }
+    manifest.register(table)
+    pickler.dispatch_table = table
+    pickler.dump(message)
+    if manifest.is_empty():
+        return file.getbuffer(), outside
+    end = file.tell()
+    pickle.dump(manifest.pack(outside), file, protocol=5)
+    payload = file.getbuffer()
+    payload[:_HEAD] = end.to_bytes(_HEAD, "little")
+    return payload, outside
+
+
+def encode_task(message: object) -> Buffer:
+    """Return a message's payload, with everything inside it.
+
+    >>> decode(encode_task([3, 1, 4]), [])
+    [3, 1, 4]
+    """
+    file = io.BytesIO()
+    file.write(bytes(_HEAD))
+    ForkingPickler(file, protocol=5).dump(message)
+    return file.getbuffer()
+
+
+def decode(payload: Buffer, buffers: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Return the message. Its arrays and tensors keep the buffers alive that they view.
+
+    >>> payload, buffers = encode({"x": np.arange(3)})
+    >>> decode(payload, buffers)
+    {'x': array([0, 1, 2])}
+    """
+    view = memoryview(payload)
+    end = int.from_bytes(view[:_HEAD], "little")
+    if end == 0:
+        return pickle.loads(view[_HEAD:], buffers=buffers)
+    with tensors.Pieces(pickle.loads(view[end:]), buffers):
+        return pickle.loads(view[_HEAD:end], buffers=buffers)
+
+
+def _reduce_array(array: np.ndarray[Any, Any]) -> str | tuple[Any, ...]:
+    flags = array.flags
+    if flags.c_contiguous or flags.f_contiguous or array.nbytes < SMALL or array.dtype.hasobject:
+        return array.__reduce_ex__(5)
+    # Pickle would put these bytes inside itself, in this very order.
+    return array.copy(order="C").__reduce_ex__(5)

@@ -1,0 +1,64 @@
+"""`default_collate` straight into shared memory."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils.data._utils import collate as torch_collate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from feedline._transport.hub import WorkerEnd
+
+__all__ = ["collate_into"]
+
+#: Below this a tensor travels inside its message, so a block of its own would be a detour.
+SMALL = 8192
+
+
+@contextmanager
+def collate_into(end: WorkerEnd) -> Iterator[None]:
+    """Let torch's `default_collate` stack tensors into the memory that `end` shares.
+
+    Inside, torch's own `default_collate_fn_map` has another function for tensors, so it works
+    wherever torch's `collate` runs: as the loader's default, from a user's collate function, inside
+    dicts, for arrays. Results are torch's in all but where the memory is. Does nothing when
+    somebody has put a function of their own into the map. Use it around a worker process's loop:
+    the map is global.
+    """
+    table = torch_collate.default_collate_fn_map
+    theirs = table.get(torch.Tensor)
+    if theirs is not torch_collate.collate_tensor_fn:
+        yield
+        return
+
+    def stack(batch: Sequence[torch.Tensor], *, collate_fn_map: object = None) -> torch.Tensor:
+        elem = batch[0]
+        shape = (len(batch), *elem.size())
+        size = elem.element_size() * math.prod(shape)
+        if (
+            type(elem) is torch.Tensor
+            and elem.layout is torch.strided
+            and elem.device.type == "cpu"
+            and not (elem.is_nested or elem.is_quantized or elem.requires_grad)
+        ):
+            if size < SMALL:
+                out = torch.empty(shape, dtype=elem.dtype)
+            else:
+                block = torch.frombuffer(end.native.allocate(size), dtype=elem.dtype)
+                out = block.view(shape)
+            # What does not fit is refused by torch's own function, in its words.
+            with suppress(RuntimeError):
+                return torch.stack(batch, 0, out=out)  # type: ignore[arg-type]
+        return theirs(batch, collate_fn_map=collate_fn_map)  # type: ignore[no-any-return]
+
+    table[torch.Tensor] = stack
+    try:
+        yield
+    finally:
+        if table.get(torch.Tensor) is stack:
+            table[torch.Tensor] = theirs
