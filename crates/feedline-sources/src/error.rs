@@ -80,6 +80,40 @@ pub enum SourceError {
         /// The folder.
         path: PathBuf,
     },
+    /// A folder that should have class folders has none.
+    #[error(
+        "`{}` has no folder in it, and each class needs one; without classes, open it flat",
+        path.display()
+    )]
+    NoClasses {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Class folders without a file that counts.
+    #[error(
+        "no file in class {classes} of `{}` ends in {extensions}; remove the folder, or allow empty \
+         classes",
+        path.display()
+    )]
+    EmptyClasses {
+        /// The folder of the classes.
+        path: PathBuf,
+        /// The empty ones, as text.
+        classes: String,
+        /// The endings that count.
+        extensions: String,
+    },
+    /// A folder without a file that counts.
+    #[error("no file below `{}` ends in {extensions}; give another folder or other extensions", path.display())]
+    NoFiles {
+        /// The folder.
+        path: PathBuf,
+        /// The endings that count.
+        extensions: String,
+    },
+    /// The watcher broke the opening off.
+    #[error("opening was interrupted")]
+    Interrupted,
     /// A sample's file differs from the others.
     #[error(
         "`{}` holds {dtype} of shape {shape:?}, but `{}` holds {expected_dtype} of shape \

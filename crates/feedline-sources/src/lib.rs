@@ -3,6 +3,8 @@
 //!
 //! * [`npy::Packed`]: one `.npy` file whose first axis is the sample.
 //! * [`npy::Folder`]: one `.npy` file per sample.
+//! * [`files::Files`]: a folder of encoded files, by classes or flat.
+//! * [`Encoded`]: what gives bytes that others decode; [`Parts`] delivers them as they are.
 //! * [`Zip`]: several datasets of equal length side by side, such as images and labels.
 //! * [`Concat`]: several datasets one after the other.
 //! * [`Select`]: some samples of a dataset.
@@ -66,13 +68,24 @@
 
 pub mod cache;
 mod concat;
+mod crowd;
+mod encoded;
 mod error;
+mod escape;
+pub mod files;
 pub mod npy;
+mod parts;
 mod read_at;
+mod reading;
 mod select;
 mod zip;
 
 pub use concat::Concat;
+pub use crowd::Watch;
+pub use encoded::Encoded;
 pub use error::SourceError;
+pub(crate) use escape::escaped;
+pub use parts::Parts;
+pub use reading::{KEY, Reading, ReadingError, parse_label};
 pub use select::Select;
 pub use zip::Zip;

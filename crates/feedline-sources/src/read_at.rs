@@ -26,3 +26,58 @@ pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64)
     }
     Ok(())
 }
+
+/// Appends `len` bytes from byte `offset` on. Fewer bytes than that are `UnexpectedEof`.
+///
+/// The caller has compared `len` with the file's length: it is allocated at once.
+#[cfg(unix)]
+pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
+    // Into memory that is not zeroed first: for a picture that would cost as much as a tenth of
+    // reading it.
+    out.reserve(len);
+    let mut done = 0;
+    while done < len {
+        let spare = &mut out.spare_capacity_mut()[..len - done];
+        let read = match rustix::io::pread(file, spare, offset + done as u64) {
+            Ok((read, _)) => read.len(),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(e) => return Err(e.into()),
+        };
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // SAFETY: `pread` has written so many bytes behind the vector's end, within its capacity.
+        unsafe { out.set_len(out.len() + read) };
+        done += read;
+    }
+    Ok(())
+}
+
+/// Appends `len` bytes from byte `offset` on. Fewer bytes than that are `UnexpectedEof`.
+#[cfg(windows)]
+pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
+    let from = out.len();
+    out.resize(from + len, 0);
+    read_exact_at(file, &mut out[from..], offset)
+}
+
+/// Opens a file for reading and tells its length. A pipe or a device, which might never answer, is
+/// refused.
+pub(crate) fn open_plain(path: &std::path::Path) -> io::Result<(File, std::fs::Metadata)> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Were it a pipe, opening would not wait for a writer; for a file it means nothing. Asking
+        // for the kind only afterwards leaves no moment in which it could change.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    let meta = file.metadata()?;
+    if meta.is_file() {
+        return Ok((file, meta));
+    }
+    let what = if meta.is_dir() { "it is a folder" } else { "it is no regular file" };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}

@@ -8,6 +8,9 @@ mod numpy_files;
 /// Finished samples kept in memory and on disk.
 #[path = "sources/cache.rs"]
 mod cache;
+/// Folders of pictures, by classes or flat.
+#[path = "sources/files.rs"]
+mod files;
 /// One file per sample.
 #[path = "sources/folder.rs"]
 mod folder;

@@ -89,6 +89,16 @@ pub(super) fn transpose(header: &Header, data: &[u8], out: &mut [u8]) {
     }
 }
 
+/// Writes the whole array in `data` to `out`: row-major, in native byte order.
+pub(crate) fn write_array(header: &Header, data: &[u8], out: &mut [u8]) {
+    if header.is_fortran_order() {
+        transpose(header, data, out);
+    } else {
+        out.copy_from_slice(data);
+    }
+    make_native(header, out);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex};
 use crate::SourceError;
 
 use super::Header;
-use super::elements::{make_native, transpose};
+use super::elements::write_array;
 use super::packed::open_regular;
 
 /// Bytes beyond the data that are read of a file: room for its header.
@@ -132,12 +132,7 @@ impl Dataset for Folder {
             return Err("the file's data lies outside of it".into());
         };
         let slot = sample.view_bytes(0)?;
-        if header.is_fortran_order() {
-            transpose(&header, data, slot);
-        } else {
-            slot.copy_from_slice(data);
-        }
-        make_native(&header, slot);
+        write_array(&header, data, slot);
         Ok(())
     }
     /// The file's size.

@@ -8,6 +8,7 @@ mod literal;
 mod packed;
 mod writer;
 
+pub(crate) use elements::write_array;
 pub use folder::Folder;
 pub use header::{Header, HeaderError};
 pub use packed::Packed;

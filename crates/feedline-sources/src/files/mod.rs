@@ -1,0 +1,191 @@
+//! A folder of files, one per sample: by classes as torchvision's `ImageFolder` has them, or flat.
+//!
+//! ```text
+//! train/            the folder that is opened
+//!   cat/            a class: number 0, because its name comes first
+//!     1.jpg         samples, in the order of their names
+//!     2.JPG
+//!     more/3.png    folders within a class belong to it
+//!   dog/            class 1
+//!     1.jpg
+//! ```
+//!
+//! What is listed, in which order and with which number, is what `ImageFolder` lists, with these
+//! exceptions:
+//!
+//! | what | here | `ImageFolder` |
+//! | --- | --- | --- |
+//! | names that begin with a dot | skipped, files and folders | taken (`._x.jpg` of macOS, `.git`) |
+//! | `.gif` | taken | left out |
+//! | pipes, sockets, devices | skipped | opened, which may never end |
+//! | links to a folder around them, and a second way to a folder of the class | not followed | followed, 40 levels deep |
+//! | folders that may not be listed | an error | skipped |
+//!
+//! Links to files and folders are followed. A link that leads nowhere stays a sample: its error
+//! tells of it, silence would not. A class without files is an error, unless
+//! [`Options::allow_empty`] is set; then it keeps its number.
+//!
+//! Names are bytes: those that are not UTF-8 are read like any other (in the order of Python's
+//! `os.fsdecode`), and escaped in messages.
+
+mod listing;
+mod name_order;
+mod walk;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use feedline_core::{Cause, SampleIndex};
+
+use crate::read_at::{append_at, open_plain};
+use crate::{Encoded, SourceError, Watch, escaped};
+use listing::Listing;
+
+/// What counts as a sample.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Endings of the names that count, compared without regard to case.
+    pub extensions: Vec<String>,
+    /// Whether the folders in the folder are classes. If not, all files below it are samples without
+    /// a label.
+    pub classes: bool,
+    /// Whether a class may have no files.
+    pub allow_empty: bool,
+    /// A file with more bytes is an error of its sample, not read.
+    pub max_bytes: u64,
+}
+
+/// The endings that torchvision takes, and `.gif`.
+pub const IMAGES: [&str; 10] =
+    [".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif"];
+
+/// The bytes a sample may have where nothing else is said: 256 MiB.
+pub const MAX_BYTES: u64 = 256 << 20;
+
+impl Default for Options {
+    /// Pictures in class folders.
+    fn default() -> Options {
+        let extensions = IMAGES.iter().map(|ending| (*ending).to_string()).collect();
+        Options { extensions, classes: true, allow_empty: false, max_bytes: MAX_BYTES }
+    }
+}
+
+/// The files of a folder as encoded samples: one part, `image`, and the class as label.
+///
+/// Only names are kept, about 30 bytes per file: a million files need some 30 MB.
+#[derive(Debug)]
+pub struct Files {
+    root: PathBuf,
+    listing: Listing,
+    /// `None` without classes.
+    classes: Option<Vec<OsString>>,
+    parts: [String; 1],
+    max_bytes: u64,
+}
+
+impl Files {
+    /// Lists the folder, with as many threads as there are cores; `watch` is told how many files were
+    /// found so far.
+    pub fn open(
+        root: impl Into<PathBuf>,
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Files, SourceError> {
+        let root = root.into();
+        let extensions = || options.extensions.join(", ");
+        let rule = walk::Rule::new(&options.extensions);
+        let classes = if options.classes { Some(walk::classes(&root)?) } else { None };
+        let listing = walk::walk(&root, classes.as_deref(), &rule, watch)?;
+        let empty = match &classes {
+            Some(classes) if !options.allow_empty => listing.empty_classes(classes.len()),
+            _ => Vec::new(),
+        };
+        if let (Some(classes), false) = (&classes, empty.is_empty()) {
+            let name = |class: &usize| escaped(classes[*class].as_encoded_bytes()).to_string();
+            let mut names: Vec<String> = empty.iter().take(10).map(name).collect();
+            if empty.len() > names.len() {
+                names.push(format!("and {} more", empty.len() - names.len()));
+            }
+            let (classes, extensions) = (names.join(", "), extensions());
+            return Err(SourceError::EmptyClasses { path: root, classes, extensions });
+        }
+        if listing.is_empty() && !options.allow_empty {
+            return Err(SourceError::NoFiles { path: root, extensions: extensions() });
+        }
+        let (parts, max_bytes) = (["image".to_string()], options.max_bytes);
+        Ok(Files { root, listing, classes, parts, max_bytes })
+    }
+
+    /// The folder that was opened.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The file of a sample; none beyond the last.
+    #[must_use]
+    pub fn path(&self, index: SampleIndex) -> Option<PathBuf> {
+        let file = self.listing.get(index.0)?;
+        let mut path = self.root.clone();
+        path.push(walk::path_of(file.folder));
+        path.push(walk::path_of(file.name));
+        Some(path)
+    }
+
+    /// Bytes of memory that the names take.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.listing.heap_bytes()
+    }
+}
+
+impl Encoded for Files {
+    fn len(&self) -> u64 {
+        self.listing.len()
+    }
+
+    fn parts(&self) -> &[String] {
+        &self.parts
+    }
+
+    fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
+        let path = self.path(index).ok_or_else(|| format!("there is no sample {}", index.0))?;
+        // The sample's error names its file.
+        let (file, meta) = open_plain(&path).map_err(|e| format!("cannot open it: {e}"))?;
+        let length = meta.len();
+        if length > self.max_bytes {
+            let most = self.max_bytes;
+            return Err(format!(
+                "the file has {length} bytes, more than the {most} that a sample may have; raise \
+                 max_bytes if it is what it should be"
+            )
+            .into());
+        }
+        append_at(&file, raw, 0, length as usize).map_err(|e| format!("cannot read it: {e}"))?;
+        Ok(())
+    }
+
+    fn part<'a>(&'a self, _: SampleIndex, raw: &'a [u8], _: usize) -> Result<&'a [u8], Cause> {
+        Ok(raw)
+    }
+
+    fn label(&self, index: SampleIndex) -> Option<i64> {
+        self.classes.as_ref()?;
+        self.listing.get(index.0).map(|file| i64::from(file.class))
+    }
+
+    fn classes(&self) -> Option<&[OsString]> {
+        self.classes.as_deref()
+    }
+
+    /// The file's size, asked for when it is wanted: listing does not ask for a million sizes.
+    fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        fs::metadata(self.path(index)?).ok().map(|meta| meta.len())
+    }
+
+    fn origin(&self, index: SampleIndex) -> Option<String> {
+        let path = self.path(index)?;
+        Some(escaped(path.as_os_str().as_encoded_bytes()).to_string())
+    }
+}
