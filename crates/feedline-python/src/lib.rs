@@ -4,6 +4,7 @@
 //! | file | what crosses there |
 //! | --- | --- |
 //! | `source.rs`, `in_memory.rs` | datasets, and arrays that Python holds |
+//! | `encoded.rs` | opening folders and shards, with progress |
 //! | `function.rs`, `value.rs` | samples to a Python function and back |
 //! | `call.rs` | calls from worker threads; who owns what is called |
 //! | `loader.rs` | batches; waiting, signals, closing at exit |
@@ -15,6 +16,7 @@ mod array;
 mod call;
 mod contest;
 mod dlpack;
+mod encoded;
 mod errors;
 mod function;
 mod in_memory;

@@ -333,7 +333,12 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
     let shuffle: bool = setting(settings, "shuffle")?.unwrap_or(false);
     let order = match source.parts() {
         Some(parts) => Order::Mixed { parts: parts.to_vec(), samples: None },
-        None if shuffle => Order::Shuffled,
+        None if shuffle => match source.windows() {
+            Some((shards, window)) => {
+                Order::Windowed { shards: plan::Shards::Sizes(shards.to_vec()), window }
+            }
+            None => Order::Shuffled,
+        },
         None => Order::Sequential,
     };
     builder = builder.order(order);

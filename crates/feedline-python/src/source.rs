@@ -1,10 +1,11 @@
 //! A native dataset as Python passes it around: what `feedline.Pipeline` is made of.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
-use feedline::sources::{Concat, Select, Zip};
+use feedline::sources::{Concat, Encoded, Select, Watch, Zip, files};
 use feedline::{DType, Dataset, Form, Ragged, plan};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,10 +13,10 @@ use pyo3::types::PyDict;
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::call::Functions;
-use crate::errors;
 use crate::function::{Inferred, PyMap};
 use crate::in_memory::InMemory;
 use crate::loader::Parts;
+use crate::{encoded, errors};
 
 /// A native dataset.
 #[pyclass(frozen, module = "feedline._feedline")]
@@ -23,6 +24,11 @@ pub struct Source {
     dataset: Arc<dyn Dataset>,
     /// Set where the dataset is a mixture: its parts and their weights.
     parts: Option<Parts>,
+    /// Set where samples are just what a file holds: what operations that decode take instead of the
+    /// dataset.
+    encoded: Option<Arc<dyn Encoded>>,
+    /// Set where samples should be shuffled by shards and windows: the shards' sizes and the window.
+    windows: Option<(Arc<[u64]>, u64)>,
     /// What the dataset calls.
     functions: Functions,
 }
@@ -30,12 +36,25 @@ pub struct Source {
 impl Source {
     /// A dataset that calls no Python function.
     fn of(dataset: impl Dataset) -> Source {
-        Source { dataset: Arc::new(dataset), parts: None, functions: Functions::default() }
+        Source {
+            dataset: Arc::new(dataset),
+            parts: None,
+            encoded: None,
+            windows: None,
+            functions: Functions::default(),
+        }
     }
 
-    /// A dataset made of this one.
-    fn then(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
-        Source { functions: self.functions.clone_ref(py), ..Source::of(dataset) }
+    /// Encoded samples, as they are.
+    pub(crate) fn of_encoded(encoded: Arc<dyn Encoded>, dataset: impl Dataset) -> Source {
+        let windows = encoded.windows().map(|(shards, window)| (shards.into(), window));
+        Source { encoded: Some(encoded), windows, ..Source::of(dataset) }
+    }
+
+    /// A dataset with this one's samples, in its order, made into something else.
+    pub(crate) fn then(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
+        let (functions, windows) = (self.functions.clone_ref(py), self.windows.clone());
+        Source { functions, windows, ..Source::of(dataset) }
     }
 
     /// A dataset made of several.
@@ -48,6 +67,16 @@ impl Source {
 
     pub(crate) fn dataset(&self) -> Arc<dyn Dataset> {
         Arc::clone(&self.dataset)
+    }
+
+    /// The samples before any decoding, where nothing was done to them yet.
+    pub(crate) fn encoded(&self) -> Option<Arc<dyn Encoded>> {
+        self.encoded.clone()
+    }
+
+    /// How samples should be shuffled, where not as a whole.
+    pub(crate) fn windows(&self) -> Option<(&[u64], u64)> {
+        self.windows.as_ref().map(|(shards, window)| (&**shards, *window))
     }
 
     pub(crate) fn parts(&self) -> Option<&[plan::Part]> {
@@ -100,6 +129,28 @@ impl Source {
             .map_err(|e| errors::source_error(&e))
     }
 
+    /// A folder of files in class folders, or of any below it: their bytes, and the class.
+    #[staticmethod]
+    #[pyo3(signature = (path, extensions, classes, allow_empty, max_bytes, progress))]
+    fn files(
+        py: Python<'_>,
+        path: PathBuf,
+        extensions: Vec<String>,
+        classes: bool,
+        allow_empty: bool,
+        max_bytes: u64,
+        progress: bool,
+    ) -> PyResult<Source> {
+        let options = files::Options { extensions, classes, allow_empty, max_bytes };
+        let open = |watch: Watch<'_>| files::Files::open(path, &options, watch);
+        encoded::open(py, "files", progress, open)
+    }
+
+    /// Names of the classes that the labels count through, where the source has such.
+    fn classes(&self) -> Option<Vec<OsString>> {
+        self.encoded()?.classes().map(<[OsString]>::to_vec)
+    }
+
     /// The fields of equally long sources side by side; without names they are numbered anew.
     #[staticmethod]
     fn zip(sources: Vec<Bound<'_, Source>>, named: bool) -> PyResult<Source> {
@@ -119,7 +170,9 @@ impl Source {
     /// The listed samples.
     fn select(&self, py: Python<'_>, indices: Vec<u64>) -> PyResult<Source> {
         let select = Select::new(self.dataset(), indices);
-        select.map(|select| self.then(py, select)).map_err(|e| errors::source_error(&e))
+        // A choice of samples has no shards any more.
+        let chosen = |select| Source { windows: None, ..self.then(py, select) };
+        select.map(chosen).map_err(|e| errors::source_error(&e))
     }
 
     /// The same samples, drawn in proportion to weights from parts of these lengths.
@@ -148,7 +201,8 @@ impl Source {
         let inner = self.dataset();
         let Inferred { map, named } =
             PyMap::infer(py, inner, function, &mut functions, takes_dict, ragged)?;
-        Ok((Source { dataset: Arc::new(map), parts: self.parts.clone(), functions }, named))
+        let (parts, windows) = (self.parts.clone(), self.windows.clone());
+        Ok((Source { parts, functions, windows, ..Source::of(map) }, named))
     }
 
     /// Keeps finished samples in memory.

@@ -48,8 +48,10 @@
 //!
 //! The folder `examples/` has programs to start from: `squares`, `npy_shuffle` and `checkpoint`.
 
+mod counter;
 mod progress;
 
+pub use counter::Counter;
 pub use feedline_core::*;
 #[doc(inline)]
 pub use feedline_model as model;
