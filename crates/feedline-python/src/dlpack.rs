@@ -59,11 +59,47 @@ struct ManagedVersioned {
     tensor: Tensor,
 }
 
-/// What a managed tensor keeps alive: the array and the numbers its tensor points to.
-struct Context {
+/// A managed tensor of either version and what it keeps alive, in one piece of memory: this runs for
+/// each array of each batch, on the training loop's thread. The tensor comes first, so that a pointer
+/// to it is a pointer to all.
+#[repr(C)]
+struct Owned<M> {
+    managed: M,
     _array: Arc<feedline::Array>,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
+    /// The shape, then the strides.
+    numbers: Vec<i64>,
+}
+
+impl<M> Owned<M> {
+    /// Makes one that belongs to whoever gets the pointer.
+    fn leak(
+        array: &Arc<feedline::Array>,
+        managed: impl FnOnce(Tensor) -> M,
+        dtype: DataType,
+    ) -> *mut c_void {
+        let shape = array.shape();
+        let ndim = shape.len();
+        let mut numbers = vec![1i64; 2 * ndim];
+        for (number, axis) in numbers.iter_mut().zip(shape) {
+            *number = *axis as i64;
+        }
+        for axis in (1..ndim).rev() {
+            numbers[ndim + axis - 1] = numbers[ndim + axis] * numbers[axis].max(1);
+        }
+        let first = numbers.as_mut_ptr();
+        let tensor = Tensor {
+            data: array.address().cast(),
+            device: Device { kind: HOST.0, id: HOST.1 },
+            ndim: ndim as i32,
+            dtype,
+            // Into the heap, where the numbers of a vector that nobody resizes stay.
+            shape: first,
+            strides: first.wrapping_add(ndim),
+            byte_offset: 0,
+        };
+        let owned = Owned { managed: managed(tensor), _array: Arc::clone(array), numbers };
+        Box::into_raw(Box::new(owned)).cast()
+    }
 }
 
 fn data_type(dtype: DType) -> Option<DataType> {
@@ -89,37 +125,21 @@ pub(crate) fn capsule<'py>(
     let dtype = data_type(array.dtype()).ok_or_else(|| {
         PyBufferError::new_err(format!("DLPack has no dtype for {}", array.dtype()))
     })?;
-    let shape: Vec<i64> = array.shape().iter().map(|axis| *axis as i64).collect();
-    let mut strides = vec![1i64; shape.len()];
-    for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis].max(1);
-    }
-    let mut context = Box::new(Context { _array: Arc::clone(array), shape, strides });
-    let tensor = Tensor {
-        data: array.address().cast(),
-        device: Device { kind: HOST.0, id: HOST.1 },
-        ndim: context.shape.len() as i32,
-        dtype,
-        // Heap buffers of vectors nobody resizes: they stay where they are as long as the context.
-        shape: context.shape.as_mut_ptr(),
-        strides: context.strides.as_mut_ptr(),
-        byte_offset: 0,
-    };
-    let context = Box::into_raw(context).cast::<c_void>();
     let (pointer, name, destructor): (_, _, unsafe extern "C" fn(*mut ffi::PyObject)) = if versioned
     {
-        let managed = ManagedVersioned {
+        let managed = |tensor| ManagedVersioned {
             major: 1,
             minor: 0,
-            context,
+            context: std::ptr::null_mut(),
             deleter: Some(delete_versioned),
             flags: 0,
             tensor,
         };
-        (Box::into_raw(Box::new(managed)).cast::<c_void>(), NAME_VERSIONED, destroy_versioned)
+        (Owned::leak(array, managed, dtype), NAME_VERSIONED, destroy_versioned)
     } else {
-        let managed = Managed { tensor, context, deleter: Some(delete) };
-        (Box::into_raw(Box::new(managed)).cast::<c_void>(), NAME, destroy)
+        let managed =
+            |tensor| Managed { tensor, context: std::ptr::null_mut(), deleter: Some(delete) };
+        (Owned::leak(array, managed, dtype), NAME, destroy)
     };
     // SAFETY: the GIL is held; the pointer is not null; name and destructor are static.
     unsafe {
@@ -131,19 +151,14 @@ pub(crate) fn capsule<'py>(
 }
 
 unsafe extern "C" fn delete(managed: *mut Managed) {
-    // SAFETY: both came from `Box::into_raw` in `capsule`, and the protocol calls the deleter once.
-    unsafe {
-        drop(Box::from_raw((*managed).context.cast::<Context>()));
-        drop(Box::from_raw(managed));
-    }
+    // SAFETY: it is the first field of an `Owned` that came from `Box::into_raw` in `Owned::leak`, and
+    // the protocol calls the deleter once.
+    unsafe { drop(Box::from_raw(managed.cast::<Owned<Managed>>())) }
 }
 
 unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
     // SAFETY: as in `delete`.
-    unsafe {
-        drop(Box::from_raw((*managed).context.cast::<Context>()));
-        drop(Box::from_raw(managed));
-    }
+    unsafe { drop(Box::from_raw(managed.cast::<Owned<ManagedVersioned>>())) }
 }
 
 unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {

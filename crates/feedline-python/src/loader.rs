@@ -187,8 +187,13 @@ impl NativeEpoch {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let loader = self.loader.as_ref().expect("taken only by drop");
         let asked = Instant::now();
+        // Releasing the GIL and taking it back costs more than looking.
+        let mut ready = loader.next_ready(self.token);
         loop {
-            let next = py.detach(|| loader.next_within(self.token, PATIENCE));
+            let next = match ready.take() {
+                Some(next) => next,
+                None => py.detach(|| loader.next_within(self.token, PATIENCE)),
+            };
             if let Some(interrupt) = take_interrupt() {
                 return Err(interrupt);
             }
@@ -228,9 +233,10 @@ impl NativeEpoch {
         batch: feedline::Batch,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut arrays = batch.into_arrays().into_iter();
+        let dict = self.named.then(|| PyDict::new(py));
         let mut values = Vec::with_capacity(arrays.len());
         while let Some(array) = arrays.next() {
-            let name = self.named.then(|| array.name().to_string());
+            let name = self.named.then(|| PyString::new(py, array.name()));
             let value = match self.kind(array.name()) {
                 None => self.output.view(py, array)?,
                 Some(text) => {
@@ -238,17 +244,15 @@ impl NativeEpoch {
                     strings(py, &array, offsets.as_ref(), text)?.into_any()
                 }
             };
-            values.push((name, value));
+            match (&dict, name) {
+                (Some(dict), Some(name)) => dict.set_item(name, value)?,
+                _ => values.push(value),
+            }
         }
-        if !self.named {
-            let values = values.into_iter().map(|(_, value)| value);
-            return Ok(PyTuple::new(py, values.collect::<Vec<_>>())?.into_any());
+        match dict {
+            Some(dict) => Ok(dict.into_any()),
+            None => Ok(PyTuple::new(py, values)?.into_any()),
         }
-        let dict = PyDict::new(py);
-        for (name, value) in values {
-            dict.set_item(name, value)?;
-        }
-        Ok(dict.into_any())
     }
 
     /// Whether a field is text (`true`) or bytes; `None` for numbers.

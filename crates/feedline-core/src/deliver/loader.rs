@@ -55,11 +55,10 @@ pub struct Loader {
     crew: Crew,
     cursor: Mutex<Cursor>,
     turnstile: Mutex<Desk>,
-    flow: Mutex<Flow>,
     home: Process,
 }
 
-/// Where delivery is.
+/// Where delivery is, and what it came to so far.
 struct Cursor {
     token: u64,
     generation: u64,
@@ -72,6 +71,7 @@ struct Cursor {
     /// The token whose epoch was delivered to its end.
     ended: Option<u64>,
     started_ns: Option<u64>,
+    flow: Flow,
 }
 
 /// The right to take batches of one epoch; void as soon as another is given out.
@@ -104,13 +104,13 @@ impl Loader {
             running: false,
             ended: None,
             started_ns: None,
+            flow: Flow::new(),
         };
         Loader {
             engine,
             crew,
             cursor: Mutex::new(cursor),
             turnstile: Mutex::new(Desk::new(0)),
-            flow: Mutex::new(Flow::new()),
             home: Process::this(),
         }
     }
@@ -159,47 +159,80 @@ impl Loader {
         self.next_until(token, Some(Instant::now() + patience))
     }
 
+    /// The next batch if it is there already, without waiting for anything or anybody; `None` if it
+    /// is not, or cannot be told at once.
+    ///
+    /// For callers to whom waiting is dear to prepare: what this gives, [`next`](Loader::next) would
+    /// have given. It never runs user code.
+    pub fn next_ready(&self, token: EpochToken) -> Option<Next> {
+        if self.home.is_left() || self.engine.settings.workers == 0 {
+            return None;
+        }
+        // Whoever is at the turnstile may wait there for long.
+        let _turn = self.turnstile.try_lock().ok()?;
+        let asked_ns = self.engine.now_ns();
+        let generation = match self.ask(token, asked_ns) {
+            Ok(generation) => generation,
+            Err(answer) => return Some(answer),
+        };
+        let taken = self.engine.shelf.try_take(generation)?;
+        Some(self.answer(token, generation, taken, asked_ns))
+    }
+
     fn next_until(&self, token: EpochToken, deadline: Option<Instant>) -> Next {
         if self.home.is_left() {
             return Next::Batch(Err(self.home.error()));
         }
         let asked_ns = self.engine.now_ns();
         let mut desk = lock(&self.turnstile);
-        lock(&self.flow).asked(asked_ns);
-        let generation = {
-            let cursor = lock(&self.cursor);
-            if cursor.token != token.0 {
-                return Next::Batch(Err(Error::Superseded));
-            }
-            if !cursor.running || cursor.ended == Some(token.0) {
-                return Next::End;
-            }
-            cursor.generation
+        let generation = match self.ask(token, asked_ns) {
+            Ok(generation) => generation,
+            Err(answer) => return answer,
         };
-        if let Some(epochs) = self.beyond_last_epoch(token) {
-            return Next::Batch(Err(Error::NoMoreEpochs { epochs }));
-        }
         let taken = match self.engine.settings.workers {
             0 => self.work_until_ready(generation, &mut desk, deadline),
             _ => self.engine.shelf.take(generation, deadline),
         };
+        self.answer(token, generation, taken, asked_ns)
+    }
+
+    /// The generation to take from, or what there is to say instead of a batch.
+    fn ask(&self, token: EpochToken, asked_ns: u64) -> Result<u64, Next> {
+        let mut cursor = lock(&self.cursor);
+        cursor.flow.asked(asked_ns);
+        if cursor.token != token.0 {
+            return Err(Next::Batch(Err(Error::Superseded)));
+        }
+        if !cursor.running || cursor.ended == Some(token.0) {
+            return Err(Next::End);
+        }
+        match self.engine.settings.epochs {
+            // An epoch that the loader was told not to begin: said once, then the epoch ends.
+            Some(epochs) if cursor.epoch >= epochs => {
+                cursor.ended = Some(token.0);
+                Err(Next::Batch(Err(Error::NoMoreEpochs { epochs })))
+            }
+            _ => Ok(cursor.generation),
+        }
+    }
+
+    fn answer(
+        &self,
+        token: EpochToken,
+        generation: u64,
+        taken: Taken<Finished>,
+        asked_ns: u64,
+    ) -> Next {
         match taken {
-            Taken::Item(finished) => self.deliver(token, generation, finished, asked_ns),
+            Taken::Item(finished, shelved) => {
+                let taken_ns = self.engine.now_ns();
+                let moments = (asked_ns, taken_ns);
+                Next::Batch(self.deliver(token, generation, finished, shelved, moments))
+            }
             Taken::TimedOut => Next::Pending,
             Taken::Superseded => Next::Batch(Err(Error::Superseded)),
             Taken::Closed => Next::Batch(Err(Error::Closed)),
         }
-    }
-
-    /// Whether the epoch is one that the loader was told not to begin: said once, then the epoch ends.
-    fn beyond_last_epoch(&self, token: EpochToken) -> Option<u64> {
-        let epochs = self.engine.settings.epochs?;
-        let mut cursor = lock(&self.cursor);
-        if cursor.epoch < epochs || cursor.token != token.0 {
-            return None;
-        }
-        cursor.ended = Some(token.0);
-        Some(epochs)
     }
 
     /// Without workers: the caller takes the steps a worker would.
@@ -231,35 +264,32 @@ impl Loader {
         token: EpochToken,
         generation: u64,
         finished: Finished,
-        asked_ns: u64,
-    ) -> Next {
-        let taken_ns = self.engine.now_ns();
+        shelved: usize,
+        (asked_ns, taken_ns): (u64, u64),
+    ) -> Result<Batch, Error> {
         let Finished { result, times, finished_ns } = finished;
         if let Ok(batch) = &result {
             batch.hand_over();
         }
         self.engine.count_delivered(generation);
-        {
-            let mut cursor = lock(&self.cursor);
-            if cursor.token == token.0 {
-                cursor.number += 1;
-                if cursor.number == self.engine.plan.batches() {
-                    cursor.epoch += 1;
-                    cursor.number = 0;
-                    cursor.ended = Some(token.0);
-                    self.engine.delivered_epochs.store(cursor.epoch, Ordering::Relaxed);
-                }
-            }
-        }
         let times = BatchTimes { shelved_ns: taken_ns.saturating_sub(finished_ns), ..times };
         let (samples, bytes) = match &result {
             Ok(batch) => (batch.len() as u64, batch.byte_len() as u64),
             Err(_) => (0, 0),
         };
-        let shelved = self.engine.shelf.full();
         let moments = (asked_ns, taken_ns, self.engine.now_ns());
-        lock(&self.flow).delivered(moments, times, samples, bytes, shelved);
-        Next::Batch(result)
+        let mut cursor = lock(&self.cursor);
+        if cursor.token == token.0 {
+            cursor.number += 1;
+            if cursor.number == self.engine.plan.batches() {
+                cursor.epoch += 1;
+                cursor.number = 0;
+                cursor.ended = Some(token.0);
+                self.engine.delivered_epochs.store(cursor.epoch, Ordering::Relaxed);
+            }
+        }
+        cursor.flow.delivered(moments, times, samples, bytes, shelved);
+        result
     }
 
     /// Ends the epoch early: drops what is in flight and stops working ahead.
@@ -359,7 +389,6 @@ impl Loader {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let engine = &self.engine;
-        let started_ns = lock(&self.cursor).started_ns;
         let tallies = engine.tallies.iter().map(|tally| (tally, tally.stages()));
         let mut totals = [const { None }; 3];
         let mut workers = Vec::with_capacity(engine.tallies.len());
@@ -385,9 +414,10 @@ impl Loader {
             }
         }
         let (imbalance, efficiency) = stats::balance(workers.iter().map(|w| w.busy_ns));
-        let flow = lock(&self.flow);
+        let cursor = lock(&self.cursor);
+        let flow = &cursor.flow;
         Stats {
-            elapsed_ns: started_ns.map_or(0, |started| engine.now_ns() - started),
+            elapsed_ns: cursor.started_ns.map_or(0, |started| engine.now_ns() - started),
             batches: flow.batches,
             samples: flow.samples,
             bytes: flow.bytes,

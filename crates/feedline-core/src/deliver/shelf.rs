@@ -38,8 +38,8 @@ struct State<T> {
 /// What [`Shelf::take`] came back with.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken<T> {
-    /// The next batch.
-    Item(T),
+    /// The next batch, and how many finished ones wait behind it.
+    Item(T, usize),
     /// The deadline passed.
     TimedOut,
     /// The generation is over: somebody else consumes now.
@@ -130,6 +130,7 @@ impl<T> Shelf<T> {
     }
 
     /// How many finished batches wait.
+    #[cfg(loom)]
     pub(crate) fn full(&self) -> usize {
         lock(&self.state).full
     }
@@ -150,7 +151,7 @@ impl<T> State<T> {
                 self.next += 1;
                 self.full -= 1;
                 self.waiting = false;
-                item.map(Taken::Item)
+                item.map(|item| Taken::Item(item, self.full))
             }
             _ => None,
         }
@@ -171,9 +172,8 @@ mod tests {
         for number in [2, 0, 1] {
             shelf.put(0, number, number).unwrap();
         }
-        assert_eq!(shelf.full(), 3);
         for number in 0..3 {
-            assert_eq!(shelf.take(0, now()), Taken::Item(number));
+            assert_eq!(shelf.take(0, now()), Taken::Item(number, 2 - number as usize));
         }
         assert_eq!(shelf.take(0, now()), Taken::TimedOut);
     }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(shelf.put(0, 0, "late"), Err("late"));
         assert_eq!(shelf.take(0, now()), Taken::Superseded);
         shelf.put(1, 0, "new").unwrap();
-        assert_eq!(shelf.take(1, now()), Taken::Item("new"));
+        assert_eq!(shelf.take(1, now()), Taken::Item("new", 0));
     }
 
     #[test]

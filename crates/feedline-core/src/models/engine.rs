@@ -60,7 +60,7 @@ fn hire<const N: usize>(engine: &Arc<Engine>) -> [thread::JoinHandle<()>; N] {
 
 /// Takes the next batch as the loader does. Returns its samples.
 fn take(engine: &Engine, generation: u64) -> Vec<u64> {
-    let Taken::Item(finished) = engine.shelf.take(generation, None) else {
+    let Taken::Item(finished, _) = engine.shelf.take(generation, None) else {
         panic!("nobody restarts or closes")
     };
     let batch = finished.result.expect("no sample fails");
