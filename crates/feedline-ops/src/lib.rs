@@ -1,4 +1,4 @@
-//! What makes tensors of numbers: conversion of types, scaling, normalisation.
+//! What makes tensors of bytes: conversion of types, scaling, normalisation, and pictures ([`image`]).
 //!
 //! Pure functions from slices to slices. They know no file and no thread: a worker calls them where its
 //! sample is, mostly with the batch's slot as the output.
@@ -15,6 +15,7 @@
 
 mod cast;
 mod error;
+pub mod image;
 mod normalize;
 
 pub use cast::{Cast, cast, scale};

@@ -1,0 +1,136 @@
+//! Decode, crop, resize, flip, normalise and lay out in one go, straight into the batch's slot.
+
+use super::jpeg::{Columns, Session};
+use super::recipe::Origin;
+use super::resize::{Area, Resizer, Source, Window};
+use super::{
+    DecodeOptions, Finish, Format, Header, ImageError, Limits, Orientation, Picture, Recipe,
+    decode, flip, header,
+};
+
+/// Buffers that a worker keeps between pictures.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    resizer: Resizer,
+    /// The decoded part.
+    part: Picture,
+    /// The resized part.
+    resized: Picture,
+}
+
+/// A picture whose header has been read and found within the limits, ready to be decoded in part.
+#[derive(Debug)]
+pub struct Decoder<'a> {
+    bytes: &'a [u8],
+    header: Header,
+    limits: Limits,
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads the header.
+    pub fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, ImageError> {
+        let header = header(bytes)?;
+        limits.check(header.width, header.height, 3)?;
+        Ok(Self { bytes, header, limits: *limits })
+    }
+
+    /// What the file says about its picture.
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Height and width of what the recipe makes of this picture.
+    pub fn size(&self, recipe: &Recipe) -> Result<(usize, usize), ImageError> {
+        Ok(Origin::of(recipe, self.header.size(recipe.orientation))?.out)
+    }
+
+    /// Follows the recipe and writes the finished result into `out`.
+    pub fn fused(
+        &self,
+        recipe: &Recipe,
+        finish: &Finish,
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), ImageError> {
+        let size = self.make(recipe, scratch)?;
+        finish.write(scratch.resized.pixels(), size, out)
+    }
+
+    /// Follows the recipe and gives the pixels, for operations that come between them and the finish.
+    pub fn picture(
+        &self,
+        recipe: &Recipe,
+        picture: &mut Picture,
+        scratch: &mut Scratch,
+    ) -> Result<(), ImageError> {
+        self.make(recipe, scratch)?;
+        std::mem::swap(picture, &mut scratch.resized);
+        Ok(())
+    }
+
+    /// Leaves the result in `scratch.resized`.
+    fn make(&self, recipe: &Recipe, scratch: &mut Scratch) -> Result<(usize, usize), ImageError> {
+        let origin = Origin::of(recipe, self.header.size(recipe.orientation))?;
+        let lying = recipe.orientation && self.header.orientation != Orientation::Upright;
+        let (area, window) = if self.header.format == Format::Jpeg && !lying {
+            self.jpeg_part(recipe, &origin, &mut scratch.part)?
+        } else {
+            let options = DecodeOptions {
+                color: recipe.color,
+                limits: self.limits,
+                orientation: recipe.orientation,
+            };
+            decode(self.bytes, &options, &mut scratch.part)?;
+            origin.scaled(8)
+        };
+        let Scratch { resizer, part, resized } = scratch;
+        let (height, width) = origin.out;
+        let channels = part.channels();
+        let source = Source { pixels: part.pixels(), width: part.width(), channels, area };
+        let to = resized.reset(width, height, channels);
+        if origin.resizes {
+            resizer.resize(source, window, recipe.filter, to, (width, height))?;
+        } else {
+            source.copy_to(to);
+        }
+        if recipe.flip_horizontal {
+            flip::horizontal(to, width, channels);
+        }
+        if recipe.flip_vertical {
+            flip::vertical(to, width * channels);
+        }
+        Ok((height, width))
+    }
+
+    /// Decodes what the result needs into `part`, and tells where in it the needed pixels and the window lie.
+    fn jpeg_part(
+        &self,
+        recipe: &Recipe,
+        origin: &Origin,
+        part: &mut Picture,
+    ) -> Result<(Area, Window), ImageError> {
+        let mut session = Session::open(self.bytes, &self.limits)?;
+        if session.size() != (self.header.width, self.header.height) {
+            return Err(ImageError::decode(Format::Jpeg, "two frames of different size"));
+        }
+        let eighths = if recipe.exact { 8 } else { origin.eighths() };
+        let (area, window) = origin.scaled(eighths);
+        let columns =
+            session.start(recipe.color, eighths, Some(Columns { x: area.x, width: area.width }))?;
+        let stride = columns.width * recipe.color.channels();
+        session.skip(area.y)?;
+        session
+            .read(area.height, part.reset(columns.width, area.height, recipe.color.channels()))?;
+        if !session.has_end() {
+            // The file may have been cut below the crop. Looking costs only those that look cut.
+            let mut row = vec![0; stride];
+            for _ in area.y + area.height..session.scaled_size().1 {
+                session.read(1, &mut row)?;
+            }
+        }
+        let inner = Area { x: area.x - columns.x, y: 0, ..area };
+        let window =
+            Window { x: window.x - columns.x as f64, y: window.y - area.y as f64, ..window };
+        Ok((inner, window))
+    }
+}

@@ -1,0 +1,15 @@
+//! JPEG files, by libjpeg-turbo's decoder.
+
+mod markers;
+mod session;
+mod sys;
+
+pub(super) use markers::header;
+pub(super) use session::{Columns, Session};
+
+/// Whether the decoder uses this machine's vector instructions. The build fails without them; this asks the
+/// library itself, at run time.
+pub fn simd() -> bool {
+    // SAFETY: takes and changes nothing but libjpeg's own record of the processor's features.
+    unsafe { sys::feedline_jpeg_simd() != 0 }
+}

@@ -1,0 +1,59 @@
+//! The functions of `shim.c`, which tells what they promise.
+
+use std::ffi::{c_char, c_int, c_long};
+
+// Brings the library itself into the link.
+use mozjpeg_sys as _;
+
+/// A decoder of the library, only ever behind a pointer.
+#[repr(C)]
+pub(super) struct Jpeg {
+    _private: [u8; 0],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Facts {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) components: u32,
+    pub(super) precision: u32,
+    pub(super) four_channels: u32,
+    pub(super) gray: u32,
+    pub(super) multiple_scans: u32,
+    pub(super) position: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Plan {
+    pub(super) output: u32,
+    pub(super) eighths: u32,
+    pub(super) x: u32,
+    pub(super) width: u32,
+    pub(super) full_width: u32,
+    pub(super) full_height: u32,
+    pub(super) row_alignment: u32,
+}
+
+unsafe extern "C" {
+    pub(super) fn feedline_jpeg_new() -> *mut Jpeg;
+    pub(super) fn feedline_jpeg_free(jpeg: *mut Jpeg);
+    pub(super) fn feedline_jpeg_message(jpeg: *const Jpeg) -> *const c_char;
+    pub(super) fn feedline_jpeg_open(
+        jpeg: *mut Jpeg,
+        bytes: *const u8,
+        length: usize,
+        memory: c_long,
+        facts: *mut Facts,
+    ) -> c_int;
+    pub(super) fn feedline_jpeg_start(jpeg: *mut Jpeg, plan: *mut Plan) -> c_int;
+    pub(super) fn feedline_jpeg_skip(jpeg: *mut Jpeg, rows: u32) -> c_int;
+    pub(super) fn feedline_jpeg_read(
+        jpeg: *mut Jpeg,
+        into: *mut u8,
+        stride: usize,
+        rows: u32,
+    ) -> c_int;
+    pub(super) fn feedline_jpeg_simd() -> c_int;
+}

@@ -1,0 +1,58 @@
+//! Pictures: what files hold, and the short way from there into a batch.
+//!
+//! [`decode`] makes a [`Picture`] of a file's bytes. [`Decoder::fused`] does what training mostly needs in one go:
+//! decode only what a crop needs, resize, flip, normalise and lay out, straight into the batch's slot. Both take
+//! JPEG, PNG, WebP, BMP, GIF and TIFF, told apart by their first bytes.
+//!
+//! ```
+//! use feedline_ops::image::{Decoder, Dtype, Finish, Layout, Limits, Recipe, Rect, Scratch};
+//!
+//! # let file = b"BM\x1e\0\0\0\0\0\0\0\x1a\0\0\0\x0c\0\0\0\x01\0\x01\0\x01\0\x18\0\xff\x80\0\0";
+//! let finish = Finish::new(Dtype::F32, Layout::Chw, 3)
+//!     .scaled()
+//!     .normalized(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225])?;
+//! let mut scratch = Scratch::default(); // kept by the worker
+//! let mut slot = vec![0u8; finish.bytes((224, 224))];
+//!
+//! let decoder = Decoder::open(file, &Limits::default())?;
+//! let (width, height) = decoder.header().size(false); // from which a random crop is drawn
+//! let recipe = Recipe {
+//!     crop: Some(Rect { x: 0, y: 0, width, height }),
+//!     size: Some((224, 224)),
+//!     flip_horizontal: true,
+//!     ..Recipe::default()
+//! };
+//! decoder.fused(&recipe, &finish, &mut slot, &mut scratch)?;
+//! # Ok::<(), feedline_ops::image::ImageError>(())
+//! ```
+//!
+//! Damaged, truncated, oversized or lying files give an [`ImageError`] with the reason; never a panic, a hang or
+//! an allocation beyond the [`Limits`].
+
+mod decode;
+mod error;
+mod finish;
+mod flip;
+mod format;
+mod fused;
+mod header;
+mod jpeg;
+mod limits;
+mod orientation;
+mod picture;
+mod raster;
+mod recipe;
+mod resize;
+
+pub use decode::{DecodeOptions, decode};
+pub use error::ImageError;
+pub use finish::{Dtype, Finish, Layout};
+pub use format::Format;
+pub use fused::{Decoder, Scratch};
+pub use header::{Header, header};
+pub use jpeg::simd as jpeg_simd;
+pub use limits::Limits;
+pub use orientation::Orientation;
+pub use picture::{Color, Picture};
+pub use recipe::{Recipe, Rect};
+pub use resize::{Filter, Resizer};

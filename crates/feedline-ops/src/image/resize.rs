@@ -1,0 +1,130 @@
+//! Resizing with antialiasing, as Pillow and torchvision do it.
+
+use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
+use fast_image_resize::pixels::{U8, U8x3, U8x4};
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions};
+
+use super::ImageError;
+
+/// How new pixels are made of old ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Filter {
+    /// The nearest pixel.
+    Nearest,
+    /// A triangle as wide as the pixels that become one: torchvision's bilinear with antialiasing.
+    #[default]
+    Bilinear,
+    /// The cubic of Pillow and torchvision (a = -0.5), widened likewise.
+    Bicubic,
+}
+
+/// A part of a picture in fractions of pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Window {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+/// A part of a picture in whole pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Area {
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
+}
+
+/// Pixels to read: those of the area, in rows of `width` pixels.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) pixels: &'a [u8],
+    pub(super) width: usize,
+    pub(super) channels: usize,
+    pub(super) area: Area,
+}
+
+impl Source<'_> {
+    /// The area's pixels without gaps.
+    pub(super) fn copy_to(&self, to: &mut [u8]) {
+        let (stride, row) = (self.width * self.channels, self.area.width * self.channels);
+        let rows = self.pixels.chunks_exact(stride).skip(self.area.y);
+        let start = self.area.x * self.channels;
+        for (from, to) in rows.zip(to.chunks_exact_mut(row)) {
+            to.copy_from_slice(&from[start..start + row]);
+        }
+    }
+}
+
+/// Resizes pictures, keeping its buffers between them.
+#[derive(Default)]
+pub struct Resizer {
+    inner: fast_image_resize::Resizer,
+}
+
+impl std::fmt::Debug for Resizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resizer").finish_non_exhaustive()
+    }
+}
+
+impl Resizer {
+    /// Makes `to` (of `width` by `height` pixels, without gaps) of the window, which lies in the source's area.
+    pub(super) fn resize(
+        &mut self,
+        from: Source<'_>,
+        window: Window,
+        filter: Filter,
+        to: &mut [u8],
+        (width, height): (usize, usize),
+    ) -> Result<(), ImageError> {
+        let algorithm = match filter {
+            Filter::Nearest => ResizeAlg::Nearest,
+            Filter::Bilinear => ResizeAlg::Convolution(FilterType::Bilinear),
+            Filter::Bicubic => ResizeAlg::Convolution(FilterType::CatmullRom),
+        };
+        // Rounding may have put it a hair outside, which would be refused.
+        let within = (from.area.width as f64, from.area.height as f64);
+        let x = (window.x - from.area.x as f64).clamp(0.0, within.0);
+        let y = (window.y - from.area.y as f64).clamp(0.0, within.1);
+        // Pixels with four channels are resized as they are: Pillow and torchvision do not weigh by opacity.
+        let options = ResizeOptions::new()
+            .resize_alg(algorithm)
+            .crop(x, y, window.width.min(within.0 - x), window.height.min(within.1 - y))
+            .use_alpha(false);
+        let area = from.area;
+        let rows = from.pixels.len() / (from.width * from.channels).max(1);
+        macro_rules! typed {
+            ($pixel:ty) => {{
+                let source = TypedImageRef::<$pixel>::from_buffer(
+                    from.width as u32,
+                    rows as u32,
+                    from.pixels,
+                )
+                .map_err(|e| e.to_string())
+                .and_then(|whole| {
+                    let [x, y, w, h] = [area.x, area.y, area.width, area.height].map(|n| n as u32);
+                    TypedCroppedImage::new(whole, x, y, w, h).map_err(|e| e.to_string())
+                });
+                let target = TypedImage::<$pixel>::from_buffer(width as u32, height as u32, to);
+                match (source, target) {
+                    (Ok(source), Ok(mut target)) => self
+                        .inner
+                        .resize_typed(&source, &mut target, &options)
+                        .map_err(|e| e.to_string()),
+                    (Err(reason), _) => Err(reason),
+                    (_, Err(reason)) => Err(reason.to_string()),
+                }
+            }};
+        }
+        let done = match from.channels {
+            1 => typed!(U8),
+            3 => typed!(U8x3),
+            4 => typed!(U8x4),
+            n => Err(format!("{n} channels")),
+        };
+        // All of these are refused before; the crate's own checks must still not become a panic.
+        done.map_err(|reason| ImageError::Resize { reason })
+    }
+}
