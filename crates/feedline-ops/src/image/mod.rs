@@ -40,6 +40,7 @@ mod jpeg;
 mod limits;
 mod orientation;
 mod picture;
+mod png;
 mod raster;
 mod recipe;
 mod resize;

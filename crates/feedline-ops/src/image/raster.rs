@@ -8,7 +8,7 @@ use image::codecs::{
 };
 use image::{ColorType, ImageDecoder};
 
-use super::{Color, Format, Header, ImageError, Limits, Orientation, Picture};
+use super::{Color, Format, Header, ImageError, Limits, Orientation, Picture, png};
 
 /// What a decoder knows before it decodes.
 pub(super) fn header(bytes: &[u8], format: Format) -> Result<Header, ImageError> {
@@ -31,6 +31,9 @@ pub(super) fn decode(
     scratch: &mut Vec<u8>,
     picture: &mut Picture,
 ) -> Result<(), ImageError> {
+    if format == Format::Png {
+        png::check(bytes)?;
+    }
     guarded(format, || {
         let decoder = open(bytes, format, limits)?;
         let (width, height) = decoder.dimensions();
@@ -93,42 +96,57 @@ fn guarded<T>(
 }
 
 /// Any stored pixels as 8 bit in the wanted channels. Of 16 bits the high byte stays, opacity is dropped unless
-/// it is wanted, as Pillow's `convert("RGB")` does.
+/// it is wanted, as Pillow's `convert("RGB")` does. `None` for pixels of a kind that no decoder gives yet.
 fn convert(stored: ColorType, from: &[u8], color: Color, to: &mut [u8]) -> Option<()> {
-    // The high byte of a sample, which `image` gives in the machine's byte order.
-    let high = |pixel: &[u8], channel: usize| {
-        let at = 2 * channel;
-        (u16::from_ne_bytes([pixel[at], pixel[at + 1]]) >> 8) as u8
-    };
-    let unit = |pixel: &[u8], channel: usize| {
-        let at = 4 * channel;
-        let value = f32::from_ne_bytes([pixel[at], pixel[at + 1], pixel[at + 2], pixel[at + 3]]);
-        (value.clamp(0.0, 1.0) * 255.0).round() as u8
-    };
-    let depth = usize::from(stored.bytes_per_pixel());
-    let rgba: fn(&[u8], &dyn Fn(&[u8], usize) -> u8) -> [u8; 4] = match stored.channel_count() {
-        1 => |p, get| [get(p, 0), get(p, 0), get(p, 0), 255],
-        2 => |p, get| [get(p, 0), get(p, 0), get(p, 0), get(p, 1)],
-        3 => |p, get| [get(p, 0), get(p, 1), get(p, 2), 255],
-        4 => |p, get| [get(p, 0), get(p, 1), get(p, 2), get(p, 3)],
-        _ => return None,
-    };
-    let gray = stored.channel_count() < 3;
-    let get: &dyn Fn(&[u8], usize) -> u8 = match depth / usize::from(stored.channel_count()) {
-        1 => &|pixel, channel| pixel[channel],
-        2 => &high,
-        4 => &unit,
-        _ => return None,
-    };
-    for (pixel, out) in from.chunks_exact(depth).zip(to.chunks_exact_mut(color.channels())) {
-        let [r, g, b, a] = rgba(pixel, get);
-        match color {
-            Color::Gray => out[0] = if gray { r } else { luma(r, g, b) },
-            Color::Rgb => out.copy_from_slice(&[r, g, b]),
-            Color::Rgba => out.copy_from_slice(&[r, g, b, a]),
+    fn byte(pixel: &[u8], channel: usize) -> u8 {
+        pixel[channel]
+    }
+    // `image` gives samples in the machine's byte order.
+    fn word(pixel: &[u8], channel: usize) -> u8 {
+        (u16::from_ne_bytes([pixel[2 * channel], pixel[2 * channel + 1]]) >> 8) as u8
+    }
+    fn float(pixel: &[u8], channel: usize) -> u8 {
+        let sample = pixel[4 * channel..].first_chunk().map_or(0.0, |s| f32::from_ne_bytes(*s));
+        (sample.clamp(0.0, 1.0) * 255.0).round() as u8
+    }
+    match stored {
+        ColorType::L8 => each(1, from, color, to, |p| gray(byte(p, 0), 255)),
+        ColorType::La8 => each(2, from, color, to, |p| gray(byte(p, 0), byte(p, 1))),
+        ColorType::Rgb8 => each(3, from, color, to, |p| [p[0], p[1], p[2], 255]),
+        ColorType::Rgba8 => each(4, from, color, to, |p| [p[0], p[1], p[2], p[3]]),
+        ColorType::L16 => each(2, from, color, to, |p| gray(word(p, 0), 255)),
+        ColorType::La16 => each(4, from, color, to, |p| gray(word(p, 0), word(p, 1))),
+        ColorType::Rgb16 => each(6, from, color, to, |p| [word(p, 0), word(p, 1), word(p, 2), 255]),
+        ColorType::Rgba16 => {
+            each(8, from, color, to, |p| [word(p, 0), word(p, 1), word(p, 2), word(p, 3)]);
         }
+        ColorType::Rgb32F => {
+            each(12, from, color, to, |p| [float(p, 0), float(p, 1), float(p, 2), 255]);
+        }
+        ColorType::Rgba32F => {
+            each(16, from, color, to, |p| [float(p, 0), float(p, 1), float(p, 2), float(p, 3)]);
+        }
+        _ => return None,
     }
     Some(())
+}
+
+fn gray(shade: u8, opacity: u8) -> [u8; 4] {
+    [shade, shade, shade, opacity]
+}
+
+/// Makes of every pixel, of `depth` bytes, red, green, blue and opacity, and of these what is wanted.
+fn each(depth: usize, from: &[u8], color: Color, to: &mut [u8], rgba: impl Fn(&[u8]) -> [u8; 4]) {
+    let pixels = from.chunks_exact(depth).map(rgba);
+    match color {
+        // Exact for shades too, because the weights add up to one.
+        Color::Gray => pixels.zip(to).for_each(|([r, g, b, _], to)| *to = luma(r, g, b)),
+        Color::Rgb => (pixels.zip(to.chunks_exact_mut(3)))
+            .for_each(|([r, g, b, _], to)| to.copy_from_slice(&[r, g, b])),
+        Color::Rgba => {
+            pixels.zip(to.chunks_exact_mut(4)).for_each(|(rgba, to)| to.copy_from_slice(&rgba));
+        }
+    }
 }
 
 /// Brightness as Pillow's mode `L` has it (ITU-R 601-2, in 16 bit fixed point).

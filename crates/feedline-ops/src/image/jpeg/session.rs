@@ -108,7 +108,12 @@ impl<'a> Session<'a> {
             Color::Rgb => Output::Rgb,
             Color::Rgba => Output::Rgbx,
         };
-        let (x, width) = columns.map_or((0, 0), |c| (c.x as u32, c.width as u32));
+        let (x, width) = columns.map_or((0, 0), |c| {
+            let full = (self.facts.width as usize * eighths as usize).div_ceil(8);
+            // The library starts at a whole block anyway: one more column is enough to get the one before.
+            let x = c.x.saturating_sub(1);
+            (x as u32, ((c.x + c.width + 2).min(full) - x) as u32)
+        });
         self.plan =
             sys::Plan { output: self.output as u32, eighths, x, width, ..Default::default() };
         // SAFETY: an opened decoder, whose bytes still live.

@@ -105,7 +105,7 @@ static void on_output(j_common_ptr any)
 
 feedline_jpeg *feedline_jpeg_new(void)
 {
-    feedline_jpeg *const jpeg = calloc(1, sizeof *jpeg);
+    feedline_jpeg *volatile jpeg = calloc(1, sizeof *jpeg); /* still known after a jump */
     if (!jpeg)
         return NULL;
     jpeg->decompress.err = jpeg_std_error(&jpeg->errors);
