@@ -3,9 +3,13 @@
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Modules of the tests themselves. Workers that are started rather than forked inherit the path.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 # Time per example is the business of the benchmarks, and a failure seen in CI should be seen
 # again on the next run: examples are derived from the test itself, not drawn anew.

@@ -18,7 +18,8 @@ torch = pytest.importorskip("torch")
 from torch.nn.utils.rnn import pack_sequence  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
-from feedline.torch import _OneAhead, to_device  # noqa: E402
+from feedline.torch import to_device  # noqa: E402
+from feedline.torch.device import _OneAhead  # noqa: E402
 
 Pair = namedtuple("Pair", "x y")
 

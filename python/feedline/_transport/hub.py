@@ -77,11 +77,21 @@ class Hub:
         Exception
             Whatever unpickling raises; the message is gone then.
         """
-        parcel = self._native.receive(timeout)
+        parcel = self.receive_packed(timeout)
         if parcel is None:
             raise queue.Empty
         worker, payload, buffers = parcel
         return worker, codec.decode(payload, buffers)
+
+    def receive_packed(self, timeout: float | None = None) -> tuple[int, Any, list[Any]] | None:
+        """Wait as `receive` does, but leave the message packed.
+
+        Returns
+        -------
+        tuple or None
+            The worker, and the payload and buffers for `codec.decode`; None when the time is over.
+        """
+        return self._native.receive(timeout)
 
     def close(self) -> None:
         """Let go of the shared memory: everything but what received tensors still view.

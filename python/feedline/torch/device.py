@@ -1,4 +1,4 @@
-"""feedline for PyTorch."""
+"""Batches on a device, each copied while the one before it is used."""
 
 from __future__ import annotations
 

@@ -1,0 +1,12 @@
+"""feedline for PyTorch: the drop-in for its DataLoader, and batches on a device.
+
+>>> from feedline.torch import DataLoader  # instead of torch.utils.data's
+>>> loader = DataLoader(range(10), batch_size=4)
+>>> [batch.tolist() for batch in loader]
+[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+"""
+
+from feedline.torch.dataloader import DataLoader
+from feedline.torch.device import OnDevice, to_device
+
+__all__ = ["DataLoader", "OnDevice", "to_device"]

@@ -1,0 +1,182 @@
+"""The drop-in for torch's DataLoader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import torch.utils.data
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+from feedline._arguments import flag, one_of
+from feedline.torch.diary import Diary
+from feedline.torch.inline import InlineIterator
+from feedline.torch.threads import ThreadIterator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from multiprocessing.context import BaseContext
+
+    from torch.utils.data import Dataset, Sampler
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+__all__ = ["DataLoader"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+_MODES = ("process", "thread")
+
+
+class DataLoader(torch.utils.data.DataLoader[T_co]):
+    """torch's DataLoader: the same batches in the same order, over a cheaper transport.
+
+    All of torch's arguments, defaults, errors and warnings are its own; see
+    `torch.utils.data.DataLoader`. What is new comes after them.
+
+    Parameters
+    ----------
+    dataset
+        A map-style or iterable dataset, or a `feedline.Pipeline`, which then runs natively.
+    batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory
+        As torch has them.
+    drop_last, timeout, worker_init_fn, multiprocessing_context, generator
+        As torch has them.
+    prefetch_factor, persistent_workers, pin_memory_device, in_order
+        As torch has them.
+    worker_mode
+        ``"process"``: workers are processes, as torch's are. ``"thread"``: workers are threads of
+        this process. There is one dataset and nothing is copied or pickled, but Python code runs in
+        one thread at a time.
+    dataset_lock
+        With threads: let only one of them at a time use the dataset, for code that is not
+        thread-safe. Samples are still collated side by side.
+
+    Notes
+    -----
+    With threads, `torch.utils.data.get_worker_info()` answers in each of them; its ``rng`` has
+    generators of the thread's own, seeded as a worker process would be. The global generators of
+    `random`, NumPy and torch belong to the whole process and are not seeded. Inside a worker thread
+    torch's operations use one thread. Exceptions name a ``worker thread`` instead of a ``worker
+    process``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from feedline.torch import DataLoader
+    >>> squares = [torch.tensor(i * i) for i in range(6)]
+    >>> loader = DataLoader(squares, batch_size=3, num_workers=2, worker_mode="thread")
+    >>> for batch in loader:
+    ...     print(batch)
+    tensor([0, 1, 4])
+    tensor([ 9, 16, 25])
+    """
+
+    # Before `__init__` has run: torch's own looks at them.
+    worker_mode: Literal["process", "thread"] = "process"
+    dataset_lock: bool = False
+
+    def __init__(
+        self,
+        dataset: Dataset[T_co],
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler[Any] | Iterable[Any] | None = None,
+        batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        worker_mode: Literal["process", "thread"] = "process",
+        dataset_lock: bool = False,
+    ) -> None:
+        self.worker_mode = worker_mode
+        self.dataset_lock = dataset_lock
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            batch_sampler,
+            num_workers,
+            collate_fn,
+            pin_memory,
+            drop_last,
+            timeout,
+            worker_init_fn,
+            multiprocessing_context,
+            generator,
+            prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers,
+            pin_memory_device=pin_memory_device,
+            in_order=in_order,
+        )
+        if multiprocessing_context is not None and worker_mode == "thread":
+            msg = (
+                'multiprocessing_context says how processes start, and worker_mode="thread" starts '
+                "none; leave one of them out"
+            )
+            raise ValueError(msg)
+        self._diary = Diary()
+
+    def __setattr__(self, attr: str, val: Any) -> None:  # noqa: ANN401 - as torch has it
+        if attr == "worker_mode":
+            val = one_of(attr, val, _MODES)
+        elif attr == "dataset_lock":
+            val = flag(attr, val)
+        super().__setattr__(attr, val)
+
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        if self.num_workers == 0:
+            return InlineIterator(self)
+        self.check_worker_number_rationality()
+        if self.worker_mode == "thread":
+            return ThreadIterator(self)
+        return _MultiProcessingDataLoaderIter(self)
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn, in torch's words, of more worker processes than there are cores."""
+        if self.worker_mode == "process":
+            super().check_worker_number_rationality()
+
+    def stats(self) -> dict[str, Any]:
+        """Everything that was measured since the loader was made; times in nanoseconds.
+
+        Returns
+        -------
+        dict
+            ``batches`` delivered and their ``bytes``; ``fetch`` (the dataset), ``collate``,
+            ``transport`` (from the worker to here), ``wait`` (of the training loop) and ``step``
+            (between two batches), each with ``total``, ``mean``, ``max`` and ``count``;
+            ``workers`` with the batches each has made and the time it was busy.
+
+        Examples
+        --------
+        >>> loader = DataLoader(range(10), batch_size=5)
+        >>> _ = list(loader)
+        >>> loader.stats()["batches"]
+        2
+        """
+        return self._diary.stats()
+
+    def explain(self) -> str:
+        """Where the time goes, in plain words.
+
+        Returns
+        -------
+        str
+            What a batch takes, how long the loop waits, and what to change.
+
+        Examples
+        --------
+        >>> print(DataLoader(range(10)).explain())
+        No batch has been delivered yet: iterate first.
+        """
+        return self._diary.explain()

@@ -1,0 +1,116 @@
+"""Making one batch: torch's own fetcher, with a watch and, on request, a lock on the dataset."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch.utils.data.dataloader import _DatasetKind
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from torch.utils.data._utils.fetch import _BaseDatasetFetcher
+
+__all__ = ["Fetching", "Terms", "locked"]
+
+
+class Terms(NamedTuple):
+    """What a worker must know to make batches."""
+
+    dataset: Any
+    dataset_kind: int
+    auto_collation: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
+    base_seed: int
+    init_fn: Callable[[int], None] | None
+    num_workers: int
+    shared_seed: int | None
+
+    def fetcher(self) -> _BaseDatasetFetcher:
+        """Return torch's fetcher; for an iterable dataset this calls its `__iter__`."""
+        fetcher: _BaseDatasetFetcher = _DatasetKind.create_fetcher(
+            self.dataset_kind, self.dataset, self.auto_collation, self.collate_fn, self.drop_last
+        )
+        return fetcher
+
+
+class Fetching:
+    """Makes batches, and knows how long each took.
+
+    The fetcher is torch's own, so what is called, in which order and with what, is torch's. It gets
+    a collate function that looks at the watch before it calls the user's: what came before is the
+    dataset's time, what comes after is collation.
+
+    Parameters
+    ----------
+    fetcher
+        What makes the batches.
+    lock
+        Held while the dataset is used, not while samples are collated.
+
+    Attributes
+    ----------
+    fetch_ns, collate_ns
+        What the last batch took.
+    """
+
+    def __init__(self, fetcher: _BaseDatasetFetcher, lock: threading.Lock | None = None) -> None:
+        self.fetch_ns = 0
+        self.collate_ns = 0
+        self._fetcher = fetcher
+        self._watch = fetcher.collate_fn = _Watch(fetcher.collate_fn, lock)
+
+    def __call__(self, index: Any) -> Any:  # noqa: ANN401 - whatever the sampler yields
+        """Return the batch of one item of the sampler."""
+        watch = self._watch
+        watch.lock()
+        watch.fetched = 0
+        began = perf_counter_ns()
+        try:
+            return self._fetcher.fetch(index)
+        finally:
+            ended = perf_counter_ns()
+            # 0: the dataset raised before there was anything to collate.
+            fetched = watch.fetched or ended
+            self.fetch_ns, self.collate_ns = fetched - began, ended - fetched
+            watch.unlock()
+
+
+class _Watch:
+    """The user's collate function, with the time at which it was called.
+
+    It knows nothing of the fetcher: no cycle may keep a dataset's iterator alive when the loader's
+    is dropped.
+    """
+
+    __slots__ = ("_collate", "_held", "_lock", "fetched")
+
+    def __init__(self, collate: Callable[[Any], Any], lock: threading.Lock | None) -> None:
+        self.fetched = 0
+        self._collate = collate
+        self._lock = lock
+        self._held = False
+
+    def __call__(self, samples: Any) -> Any:  # noqa: ANN401 - the user's samples
+        self.fetched = perf_counter_ns()
+        self.unlock()
+        return self._collate(samples)
+
+    def lock(self) -> None:
+        if self._lock is not None:
+            self._lock.acquire()
+            self._held = True
+
+    def unlock(self) -> None:
+        if self._held and self._lock is not None:
+            self._held = False
+            self._lock.release()
+
+
+def locked(lock: threading.Lock | None) -> AbstractContextManager[Any]:
+    """Hold the lock, if there is one."""
+    return nullcontext() if lock is None else lock

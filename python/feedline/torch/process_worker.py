@@ -1,0 +1,99 @@
+"""The life of a worker process."""
+
+from __future__ import annotations
+
+import random
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch._C import _set_worker_signal_handlers
+from torch._utils import ExceptionWrapper
+from torch.utils.data._utils import worker as torch_worker
+
+from feedline._transport import collate_into
+from feedline.torch.worker import reseeded, serve
+
+if TYPE_CHECKING:
+    from feedline._transport import WorkerEnd
+    from feedline.torch.fetching import Terms
+    from feedline.torch.flag import Flag
+
+__all__ = ["work"]
+
+
+def work(end: WorkerEnd, terms: Terms, worker_id: int, over: Flag) -> None:
+    """Do what a worker process does, from its start to its end.
+
+    Parameters
+    ----------
+    end
+        Where tasks come from and batches go.
+    terms
+        What to make batches of.
+    worker_id
+        Which worker this is.
+    over
+        Set when nobody wants batches any more.
+    """
+    try:
+        # As torch's worker does, and in its order: fatal signals say what happened, one thread,
+        # seeds, and only then user code.
+        _set_worker_signal_handlers()
+        torch.multiprocessing._set_thread_name("pt_data_worker")
+        torch.set_num_threads(1)
+        seed = terms.base_seed + worker_id
+        random.seed(seed)
+        torch.manual_seed(seed)
+        np.random.seed(torch_worker._generate_state(terms.base_seed, worker_id))  # noqa: NPY002
+        terms = reseeded(terms, terms.shared_seed)
+        torch_worker._worker_info = torch_worker.WorkerInfo(
+            id=worker_id, num_workers=terms.num_workers, seed=seed, dataset=terms.dataset
+        )
+        where = f"in DataLoader worker process {worker_id}"
+        with collate_into(end):
+            serve(_Desk(end, over, where), terms, worker_id, where=where)
+    except KeyboardInterrupt:
+        pass  # the main process raises its own
+    finally:
+        torch_worker._worker_info = None
+
+
+class _Desk:
+    """A worker's end of the transport, for `serve`."""
+
+    def __init__(self, end: WorkerEnd, over: Flag, where: str) -> None:
+        self._end = end
+        self._where = where
+        self._send_ns = 0
+        self.is_over = over.is_set
+
+    def receive(self) -> Any:  # noqa: ANN401 - a task
+        try:
+            return self._end.receive()
+        except EOFError:
+            return None  # the main process is gone
+
+    def send(self, number: Any, data: Any, fetch_ns: int, collate_ns: int) -> None:  # noqa: ANN401
+        began = perf_counter_ns()
+        # What sending took is known afterwards, so it goes with the next batch.
+        times = (fetch_ns, collate_ns, self._send_ns)
+        try:
+            self._end.send((number, data, times))
+        except EOFError:
+            return  # the next `receive` says so as well
+        except Exception as error:
+            # It could not be pickled, and nothing of it was sent.
+            wrapped = ExceptionWrapper(where=self._where)
+            if isinstance(data, ExceptionWrapper):
+                wrapped = _of_a_known_type(data, error)
+            self._end.send((number, wrapped, (0, 0, 0)))
+        self._send_ns = perf_counter_ns() - began
+
+
+def _of_a_known_type(wrapped: ExceptionWrapper, why: Exception) -> ExceptionWrapper:
+    """Return an exception whose class cannot be pickled as a RuntimeError with the same words."""
+    wrapped.exc_msg += f"(a RuntimeError here, because its class cannot be pickled: {why})\n"
+    wrapped.exc_type = RuntimeError
+    return wrapped

@@ -1,0 +1,112 @@
+"""What a worker does with its tasks, whether it is a process or a thread.
+
+A task is what torch's iterator puts into a worker's queue: ``(number, index)`` asks for a batch,
+`_ResumeIteration` begins another epoch, ``None`` ends the worker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch._utils import ExceptionWrapper
+from torch.utils.data import IterDataPipe
+from torch.utils.data._utils.worker import _IterableDatasetStopIteration, _ResumeIteration
+from torch.utils.data.dataloader import _DatasetKind
+from torch.utils.data.graph_settings import apply_random_seed
+
+from feedline.torch.fetching import Fetching, Terms, locked
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["Desk", "serve"]
+
+
+class Desk(Protocol):
+    """Where a worker gets its tasks and leaves what it made."""
+
+    def receive(self) -> Any:  # noqa: ANN401 - a task
+        """Wait for the next task; ``None`` means that there will be none."""
+
+    def send(self, number: Any, data: Any, fetch_ns: int, collate_ns: int) -> None:  # noqa: ANN401
+        """Hand over a batch, or what there is instead of one."""
+
+    def is_over(self) -> bool:
+        """Whether nobody wants batches any more."""
+
+
+def serve(
+    desk: Desk, terms: Terms, worker_id: int, *, where: str, lock: threading.Lock | None = None
+) -> None:
+    """Do tasks until there are no more.
+
+    Parameters
+    ----------
+    desk
+        Where tasks come from and batches go.
+    terms
+        What to make batches of.
+    worker_id
+        Which worker this is.
+    where
+        How exceptions name this worker.
+    lock
+        Held while the dataset is used.
+    """
+    iterable = terms.dataset_kind == _DatasetKind.Iterable
+    failure: ExceptionWrapper | None = None
+    try:
+        with locked(lock):
+            if terms.init_fn is not None:
+                terms.init_fn(worker_id)
+            fetcher = Fetching(terms.fetcher(), lock)
+    except Exception:
+        failure = ExceptionWrapper(where=where)
+    exhausted = False
+    while (task := desk.receive()) is not None:
+        if isinstance(task, _ResumeIteration):
+            # The answer says that everything of the epoch before has been sent.
+            desk.send(task, None, 0, 0)
+            exhausted = False
+            try:
+                terms = reseeded(terms, task.seed)
+                with locked(lock):
+                    fetcher = Fetching(terms.fetcher(), lock)
+            except Exception:
+                failure = ExceptionWrapper(where=where)
+            continue
+        if exhausted or desk.is_over():
+            continue
+        number, index = task
+        data: Any
+        fetch_ns = collate_ns = 0
+        if failure is not None:
+            data, failure = failure, None
+        else:
+            try:
+                # Without a name after a failed start: torch raises the same UnboundLocalError.
+                data = fetcher(index)
+            except Exception as error:
+                if iterable and isinstance(error, StopIteration):
+                    data = _IterableDatasetStopIteration(worker_id)
+                    exhausted = True
+                else:
+                    data = ExceptionWrapper(where=where)
+            else:
+                fetch_ns, collate_ns = fetcher.fetch_ns, fetcher.collate_ns
+        desk.send(number, data, fetch_ns, collate_ns)
+        # Nothing of a batch may stay here while this waits for the next task.
+        del data, index, task
+
+
+def reseeded(terms: Terms, seed: int | None) -> Terms:
+    """Give a data pipe its random seed; other datasets have none."""
+    if not isinstance(terms.dataset, IterDataPipe):
+        return terms
+    if seed is None:
+        msg = "shared_seed must be provided for IterDataPipe workers"
+        raise AssertionError(msg)
+    shared = torch.Generator()
+    shared.manual_seed(seed)
+    return terms._replace(dataset=apply_random_seed(terms.dataset, shared))

@@ -1,0 +1,136 @@
+"""What iterators with workers have in common: torch's bookkeeping over other doors.
+
+torch's iterator decides which worker makes which batch, how many are under way, what is delivered
+next and what an exception costs. All of that is inherited. It talks to workers through queues, an
+event and process objects; subclasses bring their own in `_start_workers`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import IterDataPipe, MapDataPipe
+from torch.utils.data._utils.pin_memory import _pin_memory_loop
+from torch.utils.data.dataloader import (
+    _BaseDataLoaderIter,
+    _MultiProcessingDataLoaderIter,
+    _sharding_worker_init_fn,
+)
+
+from feedline.torch.fetching import Terms
+
+if TYPE_CHECKING:
+    from feedline.torch.dataloader import DataLoader
+
+__all__ = ["WorkersIterator"]
+
+# How long to wait before looking whether all workers live. torch waits 5 s, but a thread other than
+# the main one is not told of dead children by a signal, and looking costs microseconds.
+LOOK_INTERVAL = 0.5
+
+
+class WorkersIterator(_MultiProcessingDataLoaderIter):
+    """Batches made by workers.
+
+    Parameters
+    ----------
+    loader
+        Whose batches.
+    """
+
+    # Until there are workers there is nothing to shut down.
+    _shutdown = True
+
+    # torch's names; their types are the subclasses'.
+    _worker_result_queue: Any
+    _workers_done_event: Any
+    _data_queue: Any
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        # Not torch's with workers: that one would start them.
+        _BaseDataLoaderIter.__init__(self, loader)
+        self._profile_name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+        self._prefetch_factor = loader.prefetch_factor
+        self._in_order = loader.in_order
+        if self._num_workers <= 0:
+            msg = "num_workers must be greater than 0 for MultiProcessingDataLoaderIter"
+            raise AssertionError(msg)
+        if self._prefetch_factor is None or self._prefetch_factor <= 0:
+            msg = "prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter"
+            raise AssertionError(msg)
+        self._worker_init_fn = loader.worker_init_fn
+        if isinstance(self._dataset, IterDataPipe | MapDataPipe):
+            self._worker_init_fn = functools.partial(
+                _sharding_worker_init_fn, self._worker_init_fn, self._world_size, self._rank
+            )
+        self._home = os.getpid()
+        self._worker_pids_set = False
+        self._diary = loader._diary
+        self._workers: list[Any] = []
+        self._index_queues: list[Any] = []
+        self._start_workers(loader)
+        self._shutdown = False
+        self._data_queue = self._pinning() if self._pin_memory else self._worker_result_queue
+        self._diary.begin(loader.worker_mode, self._num_workers)
+        self._reset(loader, first_iter=True)
+
+    def _start_workers(self, loader: DataLoader[Any]) -> None:
+        """Set `_workers`, `_index_queues`, `_worker_result_queue` and `_workers_done_event`."""
+        raise NotImplementedError
+
+    def _terms(self) -> Terms:
+        return Terms(
+            dataset=self._dataset,
+            dataset_kind=self._dataset_kind,
+            auto_collation=self._auto_collation,
+            collate_fn=self._collate_fn,
+            drop_last=self._drop_last,
+            base_seed=int(self._base_seed),
+            init_fn=self._worker_init_fn,
+            num_workers=self._num_workers,
+            shared_seed=self._shared_seed,
+        )
+
+    def _pinning(self) -> queue.Queue[Any]:
+        """Start torch's thread that copies batches into page-locked memory."""
+        self._pin_memory_thread_done_event = threading.Event()
+        pinned: queue.Queue[Any] = queue.Queue()
+        self._pin_memory_thread = threading.Thread(
+            target=_pin_memory_loop,
+            args=(
+                self._worker_result_queue,
+                pinned,
+                torch.accelerator.current_device_index(),
+                self._pin_memory_thread_done_event,
+                self._pin_memory_device,
+            ),
+            daemon=True,
+        )
+        self._pin_memory_thread.start()
+        if self._persistent_workers and hasattr(self, "_register_persistent_workers_atexit"):
+            self._register_persistent_workers_atexit()
+        return pinned
+
+    def _next_data(self) -> Any:  # noqa: ANN401 - the user's batch
+        self._diary.asked()
+        data = super()._next_data()
+        self._diary.delivered()
+        return data
+
+    def _try_get_data(self, timeout: float = LOOK_INTERVAL) -> tuple[bool, Any]:
+        deadline = monotonic() + timeout
+        while True:
+            found: tuple[bool, Any] = super()._try_get_data(min(timeout, LOOK_INTERVAL))
+            timeout = deadline - monotonic()
+            if found[0] or timeout <= 0:
+                return found
+
+    def _is_at_home(self) -> bool:
+        """Whether the workers are this process's: a forked child has a copy of this object."""
+        return os.getpid() == self._home
