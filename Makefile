@@ -79,11 +79,9 @@ stubs: target/wheels/.built ## Regenerate python/feedline/_feedline.pyi from the
 # Model checking replaces the atomics, so it has a build of its own. Link-time optimisation would
 # cost more than it saves.
 loom: ## Model-check the concurrent parts
-	@if [[ -e crates/feedline-core/src/models/mod.rs ]]; then \
-	  export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_LTO=off; \
-	  export LOOM_MAX_PREEMPTIONS="$${LOOM_MAX_PREEMPTIONS:-3}"; \
-	  $(STEP) loom timeout 600 cargo test -p feedline-core --release --locked --lib models::; \
-	fi
+	@export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_LTO=off; \
+	export LOOM_MAX_PREEMPTIONS="$${LOOM_MAX_PREEMPTIONS:-3}"; \
+	$(STEP) loom timeout 600 cargo test -p feedline-core -p feedline-ipc --release --locked --lib models::
 
 soak: $(VENV)/.installed ## Run the long tests that `make test` leaves out
 	@$(STEP) soak-rust scripts/test-rust soak

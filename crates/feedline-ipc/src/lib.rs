@@ -1,28 +1,90 @@
-//! What processes share: for now [`Segment`], a piece of memory that several of them see.
+//! How a main process and its workers exchange messages through shared memory.
+//!
+//! The main process makes a [`Hub`], each worker has an [`End`] of it. A message is a payload of bytes
+//! and a list of buffers. Buffers are written once, by the sender, and viewed by the receiver as
+//! [`Loan`]s, for as long as it likes.
 //!
 //! ```
 //! # #[cfg(target_os = "linux")]
-//! # fn main() -> Result<(), feedline_ipc::SegmentError> {
-//! use feedline_ipc::Segment;
+//! # fn main() -> Result<(), feedline_ipc::IpcError> {
+//! use std::time::Duration;
+//! use feedline_ipc::{Attempt, Hub, Received};
 //!
-//! let ours = Segment::create("batches", 4096)?;
-//! // The descriptor would go to another process by fork or over a socket.
-//! let theirs = Segment::open(ours.duplicate()?, 4096)?;
-//! // SAFETY: both mappings belong to this thread, which writes first and reads afterwards.
-//! unsafe {
-//!     theirs.bytes_mut(0..5)?.copy_from_slice(b"hello");
-//!     assert_eq!(ours.bytes(0..5)?, b"hello");
-//! }
+//! let patience = Duration::from_secs(5);
+//! let hub = Hub::new(1)?;
+//! let end = hub.worker_end(0)?.expect("the hub is open");
+//! // The end would go to another process, by fork or as a descriptor.
+//! let block = end.allocate(1 << 20)?;
+//! // SAFETY: the block is not shared yet, and as long.
+//! unsafe { block.pointer().write_bytes(7, 1 << 20) };
+//! // SAFETY: the buffer is the block.
+//! let mut message = unsafe { end.pack(b"sevens", &[(block.pointer().as_ptr(), 1 << 20)])? };
+//! assert!(matches!(end.post(&mut message, patience)?, Attempt::Done(())));
+//!
+//! let Received::Parcel(mut parcel) = hub.receive(patience)? else { panic!("it was sent") };
+//! let mut payload = vec![0; parcel.payload_len()];
+//! parcel.copy_payload(&mut payload);
+//! assert_eq!(payload, b"sevens");
+//! assert_eq!(parcel.take_buffers()[0].len(), 1 << 20);
 //! # Ok(())
 //! # }
 //! # #[cfg(not(target_os = "linux"))]
 //! # fn main() {}
 //! ```
 //!
+//! | file | what is told there |
+//! | --- | --- |
+//! | `hub.rs`, `end.rs` | the two sides, and how they end |
+//! | `parcel.rs`, `loan.rs` | a message as it arrives; what is borrowed and given back |
+//! | `arena.rs`, `shelf.rs`, `extents.rs` | where blocks are made, and when memory goes back |
+//! | `layout.rs`, `file.rs`, `windows.rs` | the shared file: what is where, what is mapped |
+//! | `ring.rs`, `bell.rs`, `returns.rs` | the lock-free protocols |
+//! | `park.rs` | sleeping between processes |
+//! | `fork.rs` | children that see what their parent held |
+//! | `models/` | loom models of the protocols (`make loom`) |
+//!
 //! The crate is empty on systems other than Linux.
+#![cfg(target_os = "linux")]
 
-#[cfg(target_os = "linux")]
-mod segment;
+mod bell;
+mod park;
+mod returns;
+mod ring;
+mod sync;
 
-#[cfg(target_os = "linux")]
-pub use segment::{Segment, SegmentError};
+#[cfg(not(loom))]
+mod arena;
+#[cfg(not(loom))]
+mod end;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod extents;
+#[cfg(not(loom))]
+mod file;
+#[cfg(not(loom))]
+mod fork;
+#[cfg(not(loom))]
+mod hub;
+#[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
+mod loan;
+#[cfg(not(loom))]
+mod parcel;
+#[cfg(not(loom))]
+mod shelf;
+#[cfg(not(loom))]
+mod windows;
+
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(not(loom))]
+pub use {
+    end::{Attempt, Block, End, Outgoing},
+    error::IpcError,
+    hub::{Hub, Received},
+    loan::Loan,
+    parcel::Parcel,
+};

@@ -100,6 +100,23 @@ pub(crate) fn source_error(error: &(dyn std::error::Error + 'static)) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// The exception for a message that cannot be sent or received.
+#[cfg(target_os = "linux")]
+pub(crate) fn ipc_error(py: Python<'_>, error: &feedline_ipc::IpcError) -> PyErr {
+    use feedline_ipc::IpcError;
+    use pyo3::exceptions::{PyEOFError, PyRuntimeError};
+    match error {
+        IpcError::System { source, .. } => {
+            PyOSError::new_err((source.raw_os_error(), error.to_string()))
+        }
+        IpcError::Full { .. } => PyMemoryError::new_err(error.to_string()),
+        IpcError::Gone => PyEOFError::new_err(error.to_string()),
+        IpcError::Forked { .. } => raise(py, "ForkError", &error.to_string()),
+        IpcError::Broken { .. } => PyRuntimeError::new_err(error.to_string()),
+        _ => PyValueError::new_err(error.to_string()),
+    }
+}
+
 fn raise(py: Python<'_>, class: &str, text: &str) -> PyErr {
     let build = || -> PyResult<PyErr> {
         let class = py.import("feedline.errors")?.getattr(class)?;

@@ -10,6 +10,7 @@
 //! | `loader.rs` | batches; waiting, signals, closing at exit |
 //! | `array.rs`, `dlpack.rs` | memory, as views |
 //! | `errors.rs` | errors, as exceptions |
+//! | `transport.rs`, `memory.rs` | messages between processes, and their memory (Linux) |
 //! | `contest.rs` | the measuring tool |
 
 mod array;
@@ -21,7 +22,11 @@ mod errors;
 mod function;
 mod in_memory;
 mod loader;
+#[cfg(target_os = "linux")]
+mod memory;
 mod source;
+#[cfg(target_os = "linux")]
+mod transport;
 mod value;
 
 use pyo3::prelude::*;
@@ -35,8 +40,14 @@ pub mod _feedline {
     use crate::contest::{NativeContest, NativeDigest};
     #[pymodule_export]
     use crate::loader::{NativeEpoch, NativeLoader, close_all};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::memory::{Memory, bytes_at, memory_at};
     #[pymodule_export]
     use crate::source::Source;
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::transport::{TransportEnd, TransportHub};
     #[pymodule_export]
     use crate::{cli, usable_cores};
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import copyreg
 import io
 import pickle
+import sys
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ import numpy as np
 from feedline._transport import tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Buffer = bytes | bytearray | memoryview
 
@@ -50,6 +51,24 @@ def encode(message: object) -> tuple[Buffer, list[Any]]:
         outside.append(buffer.raw())
         return False
 
+    return _encode(message, outside, keep_inside, SMALL), outside
+
+
+def encode_task(message: object) -> Buffer:
+    """Return a message's payload, with everything inside it.
+
+    >>> decode(encode_task([3, 1, 4]), [])
+    [3, 1, 4]
+    """
+    return _encode(message, [], None, sys.maxsize)
+
+
+def _encode(
+    message: object,
+    outside: list[Any],
+    keep_inside: Callable[[pickle.PickleBuffer], bool] | None,
+    small: int,
+) -> Buffer:
     manifest = tensors.Manifest()
     file = io.BytesIO()
     file.write(bytes(_HEAD))
@@ -64,24 +83,12 @@ def encode(message: object) -> tuple[Buffer, list[Any]]:
     pickler.dispatch_table = table
     pickler.dump(message)
     if manifest.is_empty():
-        return file.getbuffer(), outside
+        return file.getbuffer()
     end = file.tell()
-    pickle.dump(manifest.pack(outside), file, protocol=5)
+    pickle.dump(manifest.pack(outside, small), file, protocol=5)
     payload = file.getbuffer()
     payload[:_HEAD] = end.to_bytes(_HEAD, "little")
-    return payload, outside
-
-
-def encode_task(message: object) -> Buffer:
-    """Return a message's payload, with everything inside it.
-
-    >>> decode(encode_task([3, 1, 4]), [])
-    [3, 1, 4]
-    """
-    file = io.BytesIO()
-    file.write(bytes(_HEAD))
-    ForkingPickler(file, protocol=5).dump(message)
-    return file.getbuffer()
+    return payload
 
 
 def decode(payload: Buffer, buffers: Sequence[Any]) -> Any:  # noqa: ANN401

@@ -29,6 +29,19 @@ class Hub:
     ----------
     workers
         How many workers there will be. Each is one process with `worker_end` of its number.
+
+    Examples
+    --------
+    >>> import torch
+    >>> hub = Hub(workers=1)
+    >>> end = hub.worker_end(0)  # for another process, usually
+    >>> hub.send(0, [3, 1, 4])
+    >>> end.receive()
+    [3, 1, 4]
+    >>> end.send({"x": torch.arange(3.0)})
+    >>> hub.receive(timeout=1)
+    (0, {'x': tensor([0., 1., 2.])})
+    >>> hub.close()
     """
 
     def __init__(self, workers: int) -> None:

@@ -124,8 +124,8 @@ class Manifest:
             return _rebuild_kind, (kind, view, dtype, offset, size, stride)
         return _rebuild, (view, dtype, offset, size, stride)
 
-    def pack(self, buffers: list[Any]) -> tuple[list[Any], list[int]]:
-        """Append the buffers of the large pieces, and say where each view is.
+    def pack(self, buffers: list[Any], small: int) -> tuple[list[Any], list[int]]:
+        """Append the buffers of pieces from `small` bytes on, and say where each view is.
 
         Returns
         -------
@@ -141,11 +141,11 @@ class Manifest:
             for start, stop, views in _stretches(size, shown):
                 number = len(pieces)
                 length = stop - start
-                if length < SMALL:
+                if length < small:
                     pieces.append(_feedline.bytes_at(address + start, length))
                 else:
                     pieces.append(len(buffers))
-                    buffers.append(_feedline.MemoryAt(address + start, length, storage))
+                    buffers.append(_feedline.memory_at(address + start, length, storage))
                 for view in views:
                     places[2 * view] = number
                     places[2 * view + 1] = start

@@ -1,0 +1,66 @@
+//! A bell that one side rings when there is something to look at, and the other sleeps by.
+//!
+//! # Protocol
+//!
+//! An event count: `rung` counts the rings, `sleepers` those who sleep or are about to.
+//!
+//! | who rings | who sleeps |
+//! | --- | --- |
+//! | publishes | says so: `sleepers += 1` |
+//! | `rung += 1` | notes `rung` |
+//! | wakes if `sleepers > 0` | looks once more, then sleeps while `rung` is what it noted |
+//!
+//! All four accesses are `SeqCst`, so they have one order. If the ringer's look at `sleepers` misses the
+//! sleeper, then it came before `sleepers += 1`, hence `rung += 1` came before the sleeper noted `rung`:
+//! it has noted the new count, which carries what was published, and finds it when it looks once more.
+//! If it does not miss it, the kernel compares `rung` with the note under its own lock: either
+//! the sleeper does not fall asleep or the wake-up finds it.
+//!
+//! A process that is killed in its sleep leaves `sleepers` too high for ever, which costs the ringer a
+//! system call per ring. One that is killed between publishing and ringing has rung for nobody: who
+//! must not miss that sleeps in slices.
+
+use std::time::Duration;
+
+use crate::park::{Park, Woken};
+use crate::sync::{AtomicU32, Ordering};
+
+/// See the module. All zeros is a bell that nobody has rung.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    rung: AtomicU32,
+    sleepers: AtomicU32,
+}
+
+impl Bell {
+    /// Wakes everybody who sleeps by it. What was published before is seen by them.
+    pub(crate) fn ring(&self, park: &impl Park) {
+        // SeqCst, both: one order with the two accesses in `sleep_unless`. The addition is also the
+        // release that its load of `rung` acquires.
+        self.rung.fetch_add(1, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) != 0 {
+            park.wake(&self.rung);
+        }
+    }
+
+    /// Looks; if there is nothing, sleeps until the bell rings, a signal comes or the time is over, and
+    /// returns without looking again.
+    pub(crate) fn sleep_unless<T>(
+        &self,
+        park: &impl Park,
+        limit: Duration,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T, Woken> {
+        // SeqCst, both: one order with the two accesses in `ring`.
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let seen = self.rung.load(Ordering::SeqCst);
+        let found = match look() {
+            Some(found) => Ok(found),
+            None => Err(park.wait(&self.rung, seen, limit)),
+        };
+        // Relaxed: a ringer that still sees the sleeper wakes nobody.
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        found
+    }
+}

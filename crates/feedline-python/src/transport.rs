@@ -1,0 +1,223 @@
+//! Both sides of the transport between processes: convert, wait without the GIL, convert back.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use feedline_ipc::{Attempt, End, Hub, Outgoing, Parcel, Received};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors::ipc_error;
+use crate::memory::Memory;
+
+/// How long the main process sleeps before it looks again: a worker may have been killed between sending and
+/// ringing, and a signal may have come just before the sleep.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a worker sleeps before it looks for its parent.
+const WORKER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The time left, in slices.
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn new(timeout: Option<f64>) -> PyResult<Deadline> {
+        let Some(seconds) = timeout else { return Ok(Deadline(None)) };
+        let wrong =
+            || PyValueError::new_err(format!("timeout must be a number of seconds, got {seconds}"));
+        if seconds.is_nan() {
+            return Err(wrong());
+        }
+        match Duration::try_from_secs_f64(seconds.max(0.0)) {
+            // Too far away to be counted is for ever.
+            Err(_) => Ok(Deadline(None)),
+            Ok(time) => Ok(Deadline(Instant::now().checked_add(time))),
+        }
+    }
+
+    /// The next slice; None if the time is over.
+    fn slice(&self, most: Duration) -> Option<Duration> {
+        let Some(end) = self.0 else { return Some(most) };
+        let left = end.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then(|| left.min(most))
+    }
+}
+
+/// A worker's number, the payload and the buffers.
+type Message<'py> = (usize, Bound<'py, PyBytes>, Vec<Memory>);
+
+fn payload<'py>(py: Python<'py>, parcel: &Parcel) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, parcel.payload_len(), |to| {
+        parcel.copy_payload(to);
+        Ok(())
+    })
+}
+
+/// The bytes of a buffer, as address and length.
+fn span(buffer: &PyBuffer<u8>) -> PyResult<(*const u8, usize)> {
+    if !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("a buffer must be contiguous"));
+    }
+    Ok((buffer.buf_ptr().cast(), buffer.len_bytes()))
+}
+
+/// The main process's side of the transport.
+#[pyclass(frozen, module = "feedline._feedline")]
+pub struct TransportHub {
+    hub: Hub,
+}
+
+#[pymethods]
+impl TransportHub {
+    #[new]
+    fn new(py: Python<'_>, workers: usize) -> PyResult<TransportHub> {
+        Ok(TransportHub { hub: Hub::new(workers).map_err(|e| ipc_error(py, &e))? })
+    }
+
+    /// What worker number `worker` needs.
+    fn worker_end(&self, py: Python<'_>, worker: usize) -> PyResult<TransportEnd> {
+        let end = self.hub.worker_end(worker).map_err(|e| ipc_error(py, &e))?;
+        let end = end.ok_or_else(|| PyValueError::new_err("the hub is closed"))?;
+        Ok(TransportEnd { end })
+    }
+
+    /// Sends a payload to a worker. Never waits.
+    fn send(&self, py: Python<'_>, worker: usize, payload: PyBuffer<u8>) -> PyResult<()> {
+        let (from, len) = span(&payload)?;
+        let bytes = match len {
+            0 => &[][..],
+            // SAFETY: the exporter keeps the bytes in place while we hold the buffer, and the GIL is
+            // held, so no Python code changes them.
+            _ => unsafe { std::slice::from_raw_parts(from, len) },
+        };
+        self.hub.send(worker, bytes).map_err(|e| ipc_error(py, &e))
+    }
+
+    /// Waits for a message of any worker: its number, the payload and the buffers; None after `timeout`
+    /// seconds, or when the hub is closed.
+    #[pyo3(signature = (timeout=None))]
+    fn receive<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Message<'py>>> {
+        let deadline = Deadline::new(timeout)?;
+        let mut received = self.hub.try_receive();
+        loop {
+            match received.map_err(|e| ipc_error(py, &e))? {
+                Received::Parcel(mut parcel) => {
+                    let payload = payload(py, &parcel)?;
+                    let buffers = parcel.take_buffers().into_iter().map(Memory::lent).collect();
+                    return Ok(Some((parcel.worker(), payload, buffers)));
+                }
+                Received::Closed => return Ok(None),
+                Received::Signal | Received::Nothing => py.check_signals()?,
+            }
+            let Some(slice) = deadline.slice(PATIENCE) else { return Ok(None) };
+            received = py.detach(|| self.hub.receive(slice));
+        }
+    }
+
+    /// Lets go of all memory that is not viewed any more. Never waits.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.hub.close());
+    }
+}
+
+/// A worker's side of the transport.
+#[pyclass(frozen, module = "feedline._feedline")]
+pub struct TransportEnd {
+    end: End,
+}
+
+#[pymethods]
+impl TransportEnd {
+    /// The end of a hub whose descriptor was passed to this process, and which is taken over.
+    #[staticmethod]
+    fn open(py: Python<'_>, fd: i32, worker: usize) -> PyResult<TransportEnd> {
+        if fd < 0 {
+            return Err(PyValueError::new_err(format!("{fd} is no descriptor")));
+        }
+        // SAFETY: the caller hands an open descriptor over that nobody else will close.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(TransportEnd { end: End::open(fd, worker).map_err(|e| ipc_error(py, &e))? })
+    }
+
+    /// The descriptor to duplicate for the worker's process.
+    fn fileno(&self) -> i32 {
+        self.end.as_fd().as_raw_fd()
+    }
+
+    /// The worker's number.
+    #[getter]
+    fn worker(&self) -> usize {
+        self.end.worker()
+    }
+
+    /// Waits for the next payload; None after `timeout` seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn receive<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let deadline = Deadline::new(timeout)?;
+        // At least one look, also without time.
+        let mut slice = Some(deadline.slice(WORKER_PATIENCE).unwrap_or_default());
+        while let Some(limit) = slice {
+            let received = py.detach(|| self.end.receive(limit));
+            match received.map_err(|e| ipc_error(py, &e))? {
+                Attempt::Done(parcel) => return payload(py, &parcel).map(Some),
+                Attempt::Nothing | Attempt::Signal => py.check_signals()?,
+            }
+            slice = deadline.slice(WORKER_PATIENCE);
+        }
+        Ok(None)
+    }
+
+    /// Memory that goes to the main process without a copy when it is sent.
+    fn allocate(&self, py: Python<'_>, nbytes: usize) -> PyResult<Memory> {
+        Ok(Memory::own(self.end.allocate(nbytes).map_err(|e| ipc_error(py, &e))?))
+    }
+
+    /// Sends a payload with its buffers; waits while there is no room.
+    fn send(
+        &self,
+        py: Python<'_>,
+        payload: PyBuffer<u8>,
+        buffers: Vec<PyBuffer<u8>>,
+    ) -> PyResult<()> {
+        let mut message = self.pack(py, &payload, &buffers)?;
+        drop((payload, buffers));
+        loop {
+            let posted = py.detach(|| self.end.post(&mut message, WORKER_PATIENCE));
+            match posted.map_err(|e| ipc_error(py, &e))? {
+                Attempt::Done(()) => return Ok(()),
+                Attempt::Nothing | Attempt::Signal => py.check_signals()?,
+            }
+        }
+    }
+}
+
+impl TransportEnd {
+    fn pack(
+        &self,
+        py: Python<'_>,
+        payload: &PyBuffer<u8>,
+        buffers: &[PyBuffer<u8>],
+    ) -> PyResult<Outgoing> {
+        let (from, len) = span(payload)?;
+        let spans = buffers.iter().map(span).collect::<PyResult<Vec<_>>>()?;
+        let bytes = match len {
+            0 => &[][..],
+            // SAFETY: the exporter keeps the bytes in place while we hold the buffer; the payload was made
+            // for this call alone.
+            _ => unsafe { std::slice::from_raw_parts(from, len) },
+        };
+        // SAFETY: the exporters keep the bytes in place while we hold the buffers.
+        let packed = unsafe { self.end.pack(bytes, &spans) };
+        packed.map_err(|e| ipc_error(py, &e))
+    }
+}
