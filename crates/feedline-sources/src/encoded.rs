@@ -7,8 +7,8 @@ use feedline_core::{Cause, SampleIndex};
 
 /// A collection of encoded samples, each of one or more *parts*, in any order from any thread.
 ///
-/// [`files::Files`](crate::files::Files) has one part, the file; `tar::Shards`
-/// and `tar::Streamed` have those that were asked for. A dataset that decodes
+/// [`files::Files`](crate::files::Files) has one part, the file; [`tar::Shards`](crate::tar::Shards)
+/// and [`tar::Streamed`](crate::tar::Streamed) have those that were asked for. A dataset that decodes
 /// calls [`load`](Encoded::load) in its own `load`, and [`part`](Encoded::part) in `build`, on
 /// whichever thread that is; parts that are no pictures are written by a
 /// [`Reading`](crate::Reading). [`Parts`](crate::Parts) is the dataset that decodes no pictures.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use feedline_core::DType;
 
 use crate::npy::HeaderError;
+use crate::tar::ArchiveError;
 
 /// Why a source cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,35 @@ pub enum SourceError {
         path: PathBuf,
         /// The endings that count.
         extensions: String,
+    },
+    /// A shard that cannot be read.
+    #[error("shard `{path}`: {source}")]
+    Shard {
+        /// The shard, escaped where it is no text.
+        path: String,
+        /// What is wrong with it.
+        source: ArchiveError,
+    },
+    /// No sample has a part of that name.
+    #[error("no sample has a part `{part}`; the first sample has: {there}")]
+    NoSuchPart {
+        /// The name.
+        part: String,
+        /// Those that the first sample has.
+        there: String,
+    },
+    /// A window that does not fit into memory.
+    #[error(
+        "a window of {window} samples may take {needed} bytes (two of the largest such windows), more \
+         than the buffer's {buffer}; make the window smaller or the buffer larger"
+    )]
+    Window {
+        /// Samples in the window.
+        window: u64,
+        /// Bytes they may have, twice.
+        needed: u64,
+        /// Bytes that are allowed.
+        buffer: u64,
     },
     /// The watcher broke the opening off.
     #[error("opening was interrupted")]

@@ -4,6 +4,7 @@
 //! * [`npy::Packed`]: one `.npy` file whose first axis is the sample.
 //! * [`npy::Folder`]: one `.npy` file per sample.
 //! * [`files::Files`]: a folder of encoded files, by classes or flat.
+//! * [`tar::Shards`], [`tar::Streamed`]: tar shards in webdataset's layout.
 //! * [`Encoded`]: what gives bytes that others decode; [`Parts`] delivers them as they are.
 //! * [`Zip`]: several datasets of equal length side by side, such as images and labels.
 //! * [`Concat`]: several datasets one after the other.
@@ -78,6 +79,7 @@ mod parts;
 mod read_at;
 mod reading;
 mod select;
+pub mod tar;
 mod zip;
 
 pub use concat::Concat;

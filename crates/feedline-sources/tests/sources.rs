@@ -26,6 +26,18 @@ mod odd;
 /// One file, many rows.
 #[path = "sources/packed.rs"]
 mod packed;
+/// Making shards.
+#[path = "sources/shard_files.rs"]
+mod shard_files;
+/// Tar shards: what is read of them, and everything that must be refused.
+#[path = "sources/tar.rs"]
+mod tar;
+/// Tables of shards that are kept on disk.
+#[path = "sources/tar_index.rs"]
+mod tar_index;
+/// Shards read from front to back.
+#[path = "sources/tar_streaming.rs"]
+mod tar_streaming;
 /// Files that the writer makes.
 #[path = "sources/writer.rs"]
 mod writer;

@@ -1,0 +1,326 @@
+//! Going through an archive, member by member, to its very end.
+//!
+//! Single headers are read by the `tar` crate. The way from one to the next is our own, because of
+//! what happens at the end: a shard that was cut off must be an error, wherever the cut is, while an
+//! archive without its two closing blocks is none. Readers that jump from header to header take
+//! either for the end. Here every byte is accounted for, nothing is allocated that a size field asks
+//! for, and archives that were appended to one another are read through.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use tar::{EntryType, Header, PaxExtensions};
+
+use crate::read_at::read_exact_at;
+
+const BLOCK: u64 = 512;
+/// More than any file system's longest path: an extended header beyond that is refused, not read.
+const LONGEST_EXTENSION: u64 = 1 << 20;
+
+/// Why an archive cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// Not even a header.
+    #[error("it is empty (0 bytes): it was never written; make it again")]
+    Empty,
+    /// It ends where it should not.
+    #[error("it is cut off: it ends at byte {end} {within}; copy or make it again")]
+    Truncated {
+        /// Where it ends.
+        end: u64,
+        /// Within what.
+        within: String,
+    },
+    /// A header that is none.
+    #[error("what should be a header at byte {at} is none (its checksum is wrong); {advice}")]
+    Checksum {
+        /// Where.
+        at: u64,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A header with a field that makes no sense.
+    #[error("the header at byte {at} is damaged: {what}")]
+    Field {
+        /// Where.
+        at: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A member with holes.
+    #[error("member `{name}` is stored with holes; pack the shard without --sparse")]
+    Sparse {
+        /// The member's name, escaped.
+        name: String,
+    },
+    /// A compression that cannot be read.
+    #[error("it is compressed with {with}, which cannot be read; use gzip or zstd")]
+    Compression {
+        /// Its name.
+        with: &'static str,
+    },
+    /// Random access into a compressed archive.
+    #[error(
+        "it is compressed with {with}, so samples cannot be picked out of it; open it for streaming"
+    )]
+    NotSeekable {
+        /// How it is compressed.
+        with: &'static str,
+    },
+    /// It is not what it was.
+    #[error("it has changed since it was opened; open it again")]
+    Changed,
+    /// The watcher broke it off.
+    #[error("reading was interrupted")]
+    Interrupted,
+    /// The system refused, or the compressed data is damaged.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// What an archive is read from: forward only.
+pub(super) trait Tape {
+    /// Fills the block as far as there is something.
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize>;
+    /// Goes on by `bytes`; returns how many there were.
+    fn skip(&mut self, bytes: u64) -> io::Result<u64>;
+}
+
+/// A file whose members need not be read to get past them.
+pub(super) struct Jumping<'a> {
+    file: &'a File,
+    at: u64,
+    len: u64,
+}
+
+impl<'a> Jumping<'a> {
+    pub(super) fn new(file: &'a File, len: u64) -> Jumping<'a> {
+        Jumping { file, at: 0, len }
+    }
+}
+
+impl Tape for Jumping<'_> {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        let there = (self.len - self.at).min(block.len() as u64) as usize;
+        read_exact_at(self.file, &mut block[..there], self.at)?;
+        self.at += there as u64;
+        Ok(there)
+    }
+    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
+        let there = (self.len - self.at).min(bytes);
+        self.at += there;
+        Ok(there)
+    }
+}
+
+/// A stream that must be read to get on.
+pub(super) struct Running<R>(pub(super) R);
+
+impl<R: Read> Tape for Running<R> {
+    fn read(&mut self, mut block: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while !block.is_empty() {
+            match self.0.read(block) {
+                Ok(0) => break,
+                Ok(n) => {
+                    done += n;
+                    block = &mut block[n..];
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
+        io::copy(&mut self.0.by_ref().take(bytes), &mut io::sink())
+    }
+}
+
+/// A regular file in the archive.
+pub(super) struct Member<'a> {
+    pub(super) name: &'a [u8],
+    /// Where its content begins in the archive.
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+/// What extended headers have said of the member that follows.
+#[derive(Default)]
+struct Announced {
+    /// Whether there was such a header.
+    pending: bool,
+    name: Option<Vec<u8>>,
+    size: Option<u64>,
+    sparse: bool,
+}
+
+/// Shows all regular members to `visit`, in their order. Links, folders and devices are passed over.
+/// Returns the archive's length.
+pub(super) fn members(
+    tape: &mut impl Tape,
+    mut visit: impl FnMut(Member<'_>) -> Result<(), ArchiveError>,
+) -> Result<u64, ArchiveError> {
+    let mut at = 0;
+    let mut announced = Announced::default();
+    let mut block = [0; BLOCK as usize];
+    loop {
+        let there = tape.read(&mut block)?;
+        let is_zero = block[..there].iter().all(|byte| *byte == 0);
+        if there < block.len() {
+            let end = at + there as u64;
+            if end == 0 {
+                return Err(ArchiveError::Empty);
+            }
+            // Zeros beyond the closing blocks come in any number.
+            if is_zero && !announced.pending {
+                return Ok(end);
+            }
+            return Err(ArchiveError::Truncated { end, within: "within a header".to_string() });
+        }
+        if is_zero {
+            at += BLOCK;
+            continue;
+        }
+        let header = checked(&block, at)?;
+        let data = at + BLOCK;
+        let here = at;
+        let field = |what: String| ArchiveError::Field { at: here, what };
+        let kind = header.entry_type();
+        let size = header.entry_size().map_err(|e| field(e.to_string()))?;
+        let extension = match kind {
+            EntryType::GNULongName | EntryType::GNULongLink | EntryType::XHeader => true,
+            // Said of all members at once, which a name or size cannot be.
+            EntryType::XGlobalHeader => false,
+            _ => {
+                let Announced { name, size: announced_size, sparse, .. } =
+                    std::mem::take(&mut announced);
+                let name = name.map_or_else(|| header.path_bytes(), Into::into);
+                let size = announced_size.unwrap_or(size);
+                let size = if has_content(kind) { size } else { 0 };
+                let shown = || crate::escaped(&name).to_string();
+                if sparse || kind == EntryType::GNUSparse {
+                    return Err(ArchiveError::Sparse { name: shown() });
+                }
+                if is_regular(kind) && !name.ends_with(b"/") {
+                    visit(Member { name: &name, offset: data, size })?;
+                }
+                at = past(tape, data, size, || format!("within member `{}`", shown()))?;
+                continue;
+            }
+        };
+        if !extension {
+            at = past(tape, data, size, || "within an extended header".to_string())?;
+            continue;
+        }
+        if size > LONGEST_EXTENSION {
+            return Err(field(format!("an extended header of {size} bytes")));
+        }
+        let mut content = vec![0; size as usize];
+        let there = tape.read(&mut content)?;
+        if there < content.len() {
+            let (end, within) = (data + there as u64, "within an extended header".to_string());
+            return Err(ArchiveError::Truncated { end, within });
+        }
+        let padding = size.next_multiple_of(BLOCK) - size;
+        at = past_padding(tape, data + size, padding)?;
+        announced.pending = true;
+        match kind {
+            EntryType::GNULongName => {
+                let end = content.iter().position(|byte| *byte == 0).unwrap_or(content.len());
+                content.truncate(end);
+                announced.name = Some(content);
+            }
+            EntryType::XHeader => announce(&content, &mut announced).map_err(field)?,
+            _ => {}
+        }
+    }
+}
+
+/// The header in a block whose checksum is right.
+fn checked(block: &[u8; 512], at: u64) -> Result<&Header, ArchiveError> {
+    let header = Header::from_byte_slice(block);
+    let sum = |value: fn(u8) -> i64| -> i64 {
+        let field = 148..156;
+        let counted =
+            |(i, byte): (usize, &u8)| value(if field.contains(&i) { b' ' } else { *byte });
+        block.iter().enumerate().map(counted).sum()
+    };
+    // Some old programs summed signed bytes.
+    let right = header.cksum().is_ok_and(|sum_there| {
+        let sum_there = i64::from(sum_there);
+        sum_there == sum(i64::from) || sum_there == sum(|byte| i64::from(byte.cast_signed()))
+    });
+    if right {
+        return Ok(header);
+    }
+    let advice = match at {
+        0 => "it is no tar archive, or damaged",
+        _ => "the archive is damaged: copy or make it again",
+    };
+    Err(ArchiveError::Checksum { at, advice })
+}
+
+/// Takes over what a PAX header says.
+fn announce(content: &[u8], announced: &mut Announced) -> Result<(), String> {
+    for record in PaxExtensions::new(content) {
+        let record = record.map_err(|e| e.to_string())?;
+        match record.key_bytes() {
+            b"path" => announced.name = Some(record.value_bytes().to_vec()),
+            b"size" => {
+                let size = record.value().ok().and_then(|value| value.parse().ok());
+                announced.size = Some(size.ok_or("its size is no number")?);
+            }
+            key if key.starts_with(b"GNU.sparse.") => announced.sparse = true,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Goes past a member's content and what fills its last block.
+fn past(
+    tape: &mut impl Tape,
+    data: u64,
+    size: u64,
+    within: impl FnOnce() -> String,
+) -> Result<u64, ArchiveError> {
+    let there = tape.skip(size)?;
+    if there < size {
+        let within = format!("{}, which claims {size} bytes", within());
+        return Err(ArchiveError::Truncated { end: data + there, within });
+    }
+    let padded = size.checked_next_multiple_of(BLOCK).and_then(|padded| data.checked_add(padded));
+    if padded.is_none() {
+        let (at, what) = (data - BLOCK, "its size is beyond 64 bits".to_string());
+        return Err(ArchiveError::Field { at, what });
+    }
+    past_padding(tape, data + size, size.next_multiple_of(BLOCK) - size)
+}
+
+fn past_padding(tape: &mut impl Tape, from: u64, padding: u64) -> Result<u64, ArchiveError> {
+    let there = tape.skip(padding)?;
+    if there < padding {
+        let within = "between two members".to_string();
+        return Err(ArchiveError::Truncated { end: from + there, within });
+    }
+    Ok(from + padding)
+}
+
+fn is_regular(kind: EntryType) -> bool {
+    matches!(kind, EntryType::Regular | EntryType::Continuous)
+}
+
+/// Links, devices and folders have none, whatever their size field says, as in Python's `tarfile`.
+fn has_content(kind: EntryType) -> bool {
+    !matches!(
+        kind,
+        EntryType::Link
+            | EntryType::Symlink
+            | EntryType::Char
+            | EntryType::Block
+            | EntryType::Directory
+            | EntryType::Fifo
+    )
+}

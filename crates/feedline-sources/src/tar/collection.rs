@@ -1,0 +1,159 @@
+//! Several shards as one numbered collection: what random access and streaming have in common.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+
+use feedline_core::{Cause, SampleIndex};
+
+use super::Options;
+use super::archive::ArchiveError;
+use super::compression::Compression;
+use super::index_file;
+use super::shard::{Opened, Shard, Wanted};
+use crate::crowd::each;
+use crate::{KEY, SourceError, Watch, escaped};
+
+/// The samples of all shards, one shard after the other.
+#[derive(Debug)]
+pub(super) struct Collection {
+    pub(super) shards: Vec<Shard>,
+    /// The number of each shard's first sample.
+    starts: Vec<u64>,
+    len: u64,
+    pub(super) parts: Vec<String>,
+    pub(super) max_bytes: u64,
+}
+
+impl Collection {
+    pub(super) fn open(
+        paths: &[PathBuf],
+        options: &Options,
+        random_access: bool,
+        watch: Watch<'_>,
+    ) -> Result<Collection, SourceError> {
+        let cache = options.cache_dir.clone().or_else(index_file::default_folder);
+        let seen = AtomicU64::new(0);
+        let opened = each(paths.len(), &seen, watch, |job, stop| {
+            let refused = |source| shard_error(&paths[job], source);
+            let opened =
+                Opened::open(&paths[job], cache.as_deref(), &seen, stop).map_err(refused)?;
+            match opened.compression {
+                compressed if random_access && compressed != Compression::None => {
+                    Err(refused(ArchiveError::NotSeekable { with: compressed.name() }))
+                }
+                _ => Ok(opened),
+            }
+        })?;
+        let wanted: Vec<Wanted> = match &options.parts {
+            Some(parts) => parts.iter().map(|part| Wanted::new(part)).collect(),
+            None => first_sample(&opened).iter().map(|part| Wanted::new(part)).collect(),
+        };
+        let parts: Vec<String> = wanted.iter().map(|part| part.name.clone()).collect();
+        if let Some(name) = duplicate(&parts) {
+            return Err(SourceError::DuplicateField { name });
+        }
+        let known = |part: &Wanted| opened.iter().any(|shard| part.is_in(&shard.table));
+        if let Some(part) = wanted.iter().find(|part| part.name != KEY && !known(part))
+            && opened.iter().any(|shard| !shard.table.samples.is_empty())
+        {
+            let there = first_sample(&opened).join(", ");
+            return Err(SourceError::NoSuchPart { part: part.name.clone(), there });
+        }
+        let shards: Vec<Shard> = opened.into_iter().map(|shard| shard.select(&wanted)).collect();
+        let mut len = 0;
+        let starts = shards
+            .iter()
+            .map(|shard| {
+                len += shard.len();
+                len - shard.len()
+            })
+            .collect();
+        Ok(Collection { shards, starts, len, parts, max_bytes: options.max_bytes })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The sample's shard, and its number there.
+    pub(super) fn locate(&self, index: SampleIndex) -> Option<(usize, u64)> {
+        if index.0 >= self.len {
+            return None;
+        }
+        let shard = self.starts.partition_point(|start| *start <= index.0).checked_sub(1)?;
+        Some((shard, index.0 - self.starts[shard]))
+    }
+
+    /// The same, with an error for a sample that lacks a part or has too many bytes.
+    pub(super) fn complete(&self, index: SampleIndex) -> Result<(usize, u64), Cause> {
+        let (shard, sample) =
+            self.locate(index).ok_or_else(|| format!("there is no sample {}", index.0))?;
+        let layout = self.shards[shard].layout(sample);
+        if let Some(part) = layout.missing() {
+            return Err(format!(
+                "it has no part `{}` (the parts of a sample must lie side by side in the shard); \
+                 complete it, or skip such samples",
+                self.parts[part]
+            )
+            .into());
+        }
+        let (bytes, most) = (layout.bytes(), self.max_bytes);
+        if bytes > most {
+            return Err(format!(
+                "it has {bytes} bytes, more than the {most} that a sample may have; raise max_bytes \
+                 if it is what it should be"
+            )
+            .into());
+        }
+        Ok((shard, sample))
+    }
+
+    pub(super) fn bytes(&self, index: SampleIndex) -> u64 {
+        self.locate(index).map_or(0, |(shard, sample)| self.shards[shard].layout(sample).bytes())
+    }
+
+    pub(super) fn part<'a>(
+        &'a self,
+        index: SampleIndex,
+        raw: &'a [u8],
+        part: usize,
+    ) -> Result<&'a [u8], Cause> {
+        let (shard, sample) = self.complete(index)?;
+        match self.shards[shard].layout(sample).part(part) {
+            Some(range) => {
+                raw.get(range).ok_or_else(|| "the sample was not loaded as a whole".into())
+            }
+            None => Ok(self.shards[shard].key(sample)),
+        }
+    }
+
+    pub(super) fn origin(&self, index: SampleIndex) -> Option<String> {
+        let (shard, sample) = self.locate(index)?;
+        let shard = &self.shards[shard];
+        let path = escaped(shard.path.as_os_str().as_encoded_bytes());
+        Some(format!("{path}[{}]", escaped(shard.key(sample))))
+    }
+}
+
+/// The parts of the first sample of all.
+fn first_sample(opened: &[Opened]) -> Vec<String> {
+    let Some(shard) = opened.iter().find(|shard| !shard.table.samples.is_empty()) else {
+        return Vec::new();
+    };
+    let (_, members) = shard.table.sample(0);
+    members.iter().map(|m| shard.table.extensions[m.extension as usize].clone()).collect()
+}
+
+fn duplicate(names: &[String]) -> Option<String> {
+    names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, n)| n.clone())
+}
+
+pub(super) fn shard_error(path: &std::path::Path, source: ArchiveError) -> SourceError {
+    match source {
+        ArchiveError::Interrupted => SourceError::Interrupted,
+        source => SourceError::Shard {
+            path: escaped(path.as_os_str().as_encoded_bytes()).to_string(),
+            source,
+        },
+    }
+}

@@ -1,0 +1,67 @@
+//! How a shard is compressed: told by its first bytes, not by its name.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::archive::ArchiveError;
+
+/// What is read from the file at a time.
+const READ_AHEAD: usize = 256 << 10;
+
+/// How a shard is compressed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    pub(super) fn of(file: &File) -> Result<Compression, ArchiveError> {
+        let mut magic = [0; 6];
+        let mut there = 0;
+        while there < magic.len() {
+            match (&mut &*file).read(&mut magic[there..]) {
+                Ok(0) => break,
+                Ok(n) => there += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        let refused = |with| Err(ArchiveError::Compression { with });
+        match magic {
+            [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
+            // A frame, or one to be skipped, which some programs write first.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                Ok(Compression::Zstd)
+            }
+            [0xfd, b'7', b'z', b'X', b'Z', 0] => refused("xz"),
+            [b'B', b'Z', b'h', ..] => refused("bzip2"),
+            [0x04, 0x22, 0x4d, 0x18, ..] => refused("lz4"),
+            [b'P', b'K', 3, 4, ..] => refused("zip"),
+            _ => Ok(Compression::None),
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Compression::None => "nothing",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+
+    /// The archive in the file, from its start. What the decoders need is bounded: zstd refuses
+    /// windows beyond 128 MiB.
+    pub(super) fn reader(self, file: File) -> io::Result<Box<dyn Read + Send>> {
+        io::Seek::rewind(&mut &file)?;
+        let file = BufReader::with_capacity(READ_AHEAD, file);
+        Ok(match self {
+            Compression::None => Box::new(file),
+            Compression::Gzip => Box::new(MultiGzDecoder::new(file)),
+            Compression::Zstd => Box::new(zstd::Decoder::with_buffer(file)?),
+        })
+    }
+}

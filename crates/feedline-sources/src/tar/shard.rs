@@ -1,0 +1,234 @@
+//! One shard: its file, how it is compressed, and where the wanted parts of its samples are.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use super::archive::{ArchiveError, Jumping, Running, members};
+use super::compression::Compression;
+use super::index_file::{IndexFile, Signature};
+use super::table::{Table, Tabulator};
+use crate::KEY;
+use crate::read_at::open_plain;
+
+/// Parts that lie this close together are read at once, with what is between them.
+const GAP: u64 = 16 << 10;
+
+/// A shard, and its samples' wanted parts.
+#[derive(Debug)]
+pub(super) struct Shard {
+    pub(super) path: PathBuf,
+    pub(super) compression: Compression,
+    signature: Signature,
+    keys: Vec<u8>,
+    key_ends: Vec<u64>,
+    /// Each sample's wanted parts, in their order; how many there are is the same for all.
+    spans: Vec<Span>,
+    parts: usize,
+}
+
+/// Where a part is. A part that is missing has no place.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    offset: u64,
+    size: u64,
+}
+
+impl Span {
+    const MISSING: Span = Span { offset: u64::MAX, size: 0 };
+    /// The sample's key, which is no member.
+    const KEY: Span = Span { offset: u64::MAX - 1, size: 0 };
+
+    fn is_member(self) -> bool {
+        self.offset < Span::KEY.offset
+    }
+
+    fn end(self) -> u64 {
+        self.offset + self.size
+    }
+}
+
+/// What a part is called, and the extensions that it may have.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) name: String,
+    extensions: Vec<String>,
+}
+
+impl Wanted {
+    /// Of `jpg;jpeg;png`: the first is the name.
+    pub(super) fn new(part: &str) -> Wanted {
+        let extensions: Vec<String> = part.split(';').map(|e| e.trim().to_lowercase()).collect();
+        Wanted { name: extensions[0].clone(), extensions }
+    }
+
+    /// Whether any sample of the shard has such a part.
+    pub(super) fn is_in(&self, table: &Table) -> bool {
+        self.extensions.iter().any(|extension| table.extensions.contains(extension))
+    }
+}
+
+/// A shard's table and state, made or read.
+pub(super) struct Opened {
+    path: PathBuf,
+    pub(super) compression: Compression,
+    signature: Signature,
+    pub(super) table: Table,
+}
+
+impl Opened {
+    /// Reads the shard's table, or goes through the shard to make it. `seen` counts members.
+    pub(super) fn open(
+        path: &Path,
+        cache: Option<&Path>,
+        seen: &AtomicU64,
+        stop: &AtomicBool,
+    ) -> Result<Opened, ArchiveError> {
+        let made = SystemTime::now();
+        let (file, meta) = open_plain(path)?;
+        let signature = Signature::of(&meta);
+        let compression = Compression::of(&file)?;
+        let index = cache.map(|folder| IndexFile::of(folder, path));
+        let opened = |table| Opened { path: path.to_path_buf(), compression, signature, table };
+        if let Some(table) = index.as_ref().and_then(|index| index.read(&signature)) {
+            seen.fetch_add(table.members.len() as u64, Ordering::Relaxed);
+            // Of a compressed archive the length is known only from the table itself.
+            if compression != Compression::None || table.archive_bytes == signature.len {
+                return Ok(opened(table));
+            }
+        }
+        let mut tabulator = Tabulator::default();
+        let mut visit = |member: super::archive::Member<'_>| {
+            let so_far = seen.fetch_add(1, Ordering::Relaxed);
+            if so_far.is_multiple_of(64) && stop.load(Ordering::Relaxed) {
+                return Err(ArchiveError::Interrupted);
+            }
+            tabulator.add(&member)
+        };
+        let length = match compression {
+            Compression::None => members(&mut Jumping::new(&file, signature.len), &mut visit)?,
+            compressed => members(&mut Running(compressed.reader(file.try_clone()?)?), &mut visit)?,
+        };
+        if Signature::of(&file.metadata()?) != signature {
+            return Err(ArchiveError::Changed);
+        }
+        let table = tabulator.finish(length);
+        if let Some(index) = index {
+            index.write(&signature, &table, made);
+        }
+        Ok(opened(table))
+    }
+
+    /// Keeps what is wanted of the table.
+    pub(super) fn select(self, wanted: &[Wanted]) -> Shard {
+        let Opened { path, compression, signature, table } = self;
+        // For each wanted part the numbers of its extensions, the preferred first.
+        let number = |name: &String| table.extensions.iter().position(|e| e == name);
+        let numbers: Vec<Vec<u32>> = wanted
+            .iter()
+            .map(|part| part.extensions.iter().filter_map(number).map(|n| n as u32).collect())
+            .collect();
+        let mut spans = Vec::with_capacity(table.samples.len() * wanted.len());
+        for at in 0..table.samples.len() {
+            let (_, members) = table.sample(at);
+            for (part, numbers) in wanted.iter().zip(&numbers) {
+                let member = |n: &u32| members.iter().find(|member| member.extension == *n);
+                let span = match numbers.iter().find_map(member) {
+                    Some(member) => Span { offset: member.offset, size: member.size },
+                    None if part.name == KEY => Span::KEY,
+                    None => Span::MISSING,
+                };
+                spans.push(span);
+            }
+        }
+        let key_ends = table.samples.iter().map(|sample| sample.key_end).collect();
+        let (keys, parts) = (table.keys, wanted.len());
+        Shard { path, compression, signature, keys, key_ends, spans, parts }
+    }
+}
+
+impl Shard {
+    pub(super) fn len(&self) -> u64 {
+        self.key_ends.len() as u64
+    }
+
+    /// Opens the file again and makes sure that it is the one that was looked through.
+    pub(super) fn file(&self) -> Result<File, ArchiveError> {
+        let (file, meta) = open_plain(&self.path)?;
+        if Signature::of(&meta) == self.signature { Ok(file) } else { Err(ArchiveError::Changed) }
+    }
+
+    pub(super) fn key(&self, sample: u64) -> &[u8] {
+        let at = sample as usize;
+        let start = at.checked_sub(1).map_or(0, |before| self.key_ends[before]);
+        &self.keys[start as usize..self.key_ends[at] as usize]
+    }
+
+    pub(super) fn layout(&self, sample: u64) -> Layout<'_> {
+        let at = sample as usize * self.parts;
+        Layout { spans: &self.spans[at..at + self.parts] }
+    }
+}
+
+/// How a sample's parts lie in the archive, and in what was read of them.
+///
+/// Parts that lie close together are read as one piece; others one by one, in the archive's order.
+/// Both follow from the places alone, so whoever builds the sample knows it as well.
+#[derive(Copy, Clone)]
+pub(super) struct Layout<'a> {
+    spans: &'a [Span],
+}
+
+impl Layout<'_> {
+    fn members(&self) -> impl Iterator<Item = Span> {
+        self.spans.iter().copied().filter(|span| span.is_member())
+    }
+
+    /// The number of the first part that the sample does not have.
+    pub(super) fn missing(&self) -> Option<usize> {
+        self.spans.iter().position(|span| *span == Span::MISSING)
+    }
+
+    /// Bytes of the parts.
+    pub(super) fn bytes(&self) -> u64 {
+        self.members().fold(0, |sum, span| sum.saturating_add(span.size))
+    }
+
+    /// The pieces to be read, in the archive's order.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Range<u64>> {
+        let whole = self.whole();
+        let mut next = Some(0);
+        std::iter::from_fn(move || {
+            let from = next?;
+            if let Some(whole) = &whole {
+                next = None;
+                return Some(whole.clone());
+            }
+            let span = self.members().filter(|s| s.offset >= from).min_by_key(|s| s.offset)?;
+            next = Some(span.offset + 1);
+            Some(span.offset..span.end())
+        })
+    }
+
+    /// Everything at once, if the parts lie close together.
+    fn whole(&self) -> Option<Range<u64>> {
+        let start = self.members().map(|span| span.offset).min()?;
+        let end = self.members().map(Span::end).max()?;
+        (end - start <= self.bytes().saturating_add(GAP)).then_some(start..end)
+    }
+
+    /// Where a part is in what was read; `None` for one that is no member.
+    pub(super) fn part(&self, part: usize) -> Option<Range<usize>> {
+        let span = *self.spans.get(part).filter(|span| span.is_member())?;
+        let from = match self.whole() {
+            Some(whole) => span.offset - whole.start,
+            None => {
+                let before = self.pieces().take_while(|piece| piece.start < span.offset);
+                before.map(|piece| piece.end - piece.start).sum()
+            }
+        };
+        Some(from as usize..(from + span.size) as usize)
+    }
+}

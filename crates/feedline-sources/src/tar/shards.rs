@@ -1,0 +1,110 @@
+//! Uncompressed shards, read at any place.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use feedline_core::{Cause, SampleIndex};
+
+use super::Options;
+use super::archive::ArchiveError;
+use super::collection::Collection;
+use crate::read_at::append_at;
+use crate::{Encoded, SourceError, Watch};
+
+/// Files of that many shards stay open. Others are opened for each sample, which costs some
+/// microseconds; a process may mostly have 1,024 files open.
+const HELD: usize = 256;
+
+/// Tar shards with random access: any sample at any time, so that all samples can be shuffled with
+/// each other.
+///
+/// A sample is one `pread` straight into the buffer it is decoded from, without locks or seeks.
+#[derive(Debug)]
+pub struct Shards {
+    samples: Collection,
+    /// Opened at the first sample of each shard.
+    files: Vec<OnceLock<File>>,
+}
+
+impl Shards {
+    /// Opens the shards: reads their tables, or goes through them, all cores at a time. `watch` is told
+    /// how many members were seen.
+    pub fn open(
+        paths: &[PathBuf],
+        options: &Options,
+        watch: Watch<'_>,
+    ) -> Result<Shards, SourceError> {
+        let samples = Collection::open(paths, options, true, watch)?;
+        let files = (0..paths.len().min(HELD)).map(|_| OnceLock::new()).collect();
+        Ok(Shards { samples, files })
+    }
+
+    /// Reads from a shard's file.
+    fn read(
+        &self,
+        shard: usize,
+        work: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), ArchiveError> {
+        let open = || self.samples.shards[shard].file();
+        match self.files.get(shard) {
+            Some(held) => {
+                let file = match held.get() {
+                    Some(file) => file,
+                    None => {
+                        let file = open()?;
+                        held.get_or_init(|| file)
+                    }
+                };
+                work(file)?;
+            }
+            None => work(&open()?)?,
+        }
+        Ok(())
+    }
+}
+
+impl Encoded for Shards {
+    fn len(&self) -> u64 {
+        self.samples.len()
+    }
+
+    fn parts(&self) -> &[String] {
+        &self.samples.parts
+    }
+
+    fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
+        let (shard, sample) = self.samples.complete(index)?;
+        let layout = self.samples.shards[shard].layout(sample);
+        let read = self.read(shard, |file| {
+            layout.pieces().try_for_each(|piece| {
+                // Checked when the shard was opened: no longer than the file and the limit.
+                append_at(file, raw, piece.start, (piece.end - piece.start) as usize)
+            })
+        });
+        read.map_err(|error| match error {
+            ArchiveError::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                ArchiveError::Changed.into()
+            }
+            error => error.into(),
+        })
+    }
+
+    fn part<'a>(
+        &'a self,
+        index: SampleIndex,
+        raw: &'a [u8],
+        part: usize,
+    ) -> Result<&'a [u8], Cause> {
+        self.samples.part(index, raw, part)
+    }
+
+    fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        Some(self.samples.bytes(index))
+    }
+
+    fn origin(&self, index: SampleIndex) -> Option<String> {
+        self.samples.origin(index)
+    }
+}

@@ -1,0 +1,341 @@
+//! Shards read from front to back.
+//!
+//! A loader asks for samples nearly in the order in which they lie in the shards: it takes shards in
+//! random order and shuffles within a window that passes over them. So each shard has a *cursor*, a
+//! place up to which it was read. A sample behind the cursor waits on the [shelf](super::shelf), where
+//! the cursor left it when it passed; one before it makes the cursor go on. Each shard is decompressed
+//! once per epoch, as long as the window fits on the shelf.
+//!
+//! # Who moves a cursor
+//!
+//! ```text
+//! load ── on the shelf? ── yes ──► taken
+//!              │ no
+//!         lock the shard ── on the shelf by now? ── yes ──► taken
+//!              │ no
+//!         somebody reads? ── yes ──► wait until a sample was put on the shelf, or reading ended;
+//!              │ no                  look again
+//!         become the reader: unlock, read on, put what is passed on the shelf, waking those who wait
+//! ```
+//!
+//! A reader that puts a sample on the shelf takes the shard's lock for a moment before it wakes the
+//! waiters; one that waits looks at the shelf with that lock held. So a sample cannot be put there
+//! between looking and waiting without being noticed. A reader waits for nobody, and its turn ends
+//! whatever happens to it. The shelf's lock is held for a few instructions only, never while reading.
+//!
+//! A sample that is asked for again, or was dropped from the shelf, lies behind the cursor: it is read
+//! in place where the shard is not compressed, and otherwise by a second cursor from the shard's
+//! beginning. That is slow, and right.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use feedline_core::{Cause, SampleIndex};
+
+use super::Options;
+use super::archive::{ArchiveError, Running, Tape};
+use super::collection::Collection;
+use super::compression::Compression;
+use super::shard::{Layout, Shard};
+use super::shelf::Shelf;
+use crate::read_at::append_at;
+use crate::{Encoded, SourceError, Watch};
+
+/// The window where nothing else is said, unless that many samples are too large.
+const WINDOW: u64 = 1024;
+/// Cursors of one shard: one for each of two epochs that overlap.
+const CURSORS: usize = 2;
+
+/// How far samples are mixed, and what that may cost.
+#[derive(Clone, Debug)]
+pub struct Streaming {
+    /// How many consecutive samples are shuffled with each other; by default 1,024, or fewer where
+    /// samples are so large that two windows would not fit into the buffer.
+    pub window: Option<u64>,
+    /// Bytes of samples that may wait in memory.
+    pub buffer: u64,
+}
+
+impl Default for Streaming {
+    fn default() -> Streaming {
+        Streaming { window: None, buffer: 1 << 30 }
+    }
+}
+
+/// Tar shards, compressed or not, for reading shard by shard.
+pub struct Streamed {
+    samples: Collection,
+    sizes: Vec<u64>,
+    window: u64,
+    shelf: Mutex<Shelf>,
+    passes: Vec<Pass>,
+    /// Shards whose cursors are open, the one used last at the end.
+    live: Mutex<VecDeque<usize>>,
+    most_live: usize,
+    begun: AtomicU64,
+}
+
+/// The reading of one shard.
+#[derive(Default)]
+struct Pass {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether somebody is reading.
+    busy: bool,
+    cursors: Vec<Cursor>,
+}
+
+/// A place in a shard up to which it was read.
+struct Cursor {
+    tape: Running<Box<dyn Read + Send>>,
+    /// In bytes of the archive.
+    at: u64,
+    /// The first sample that was not passed yet.
+    next: u64,
+}
+
+impl Streamed {
+    /// Opens the shards as [`Shards::open`](super::Shards::open) does, compressed ones too.
+    pub fn open(
+        paths: &[PathBuf],
+        options: &Options,
+        streaming: &Streaming,
+        watch: Watch<'_>,
+    ) -> Result<Streamed, SourceError> {
+        let samples = Collection::open(paths, options, false, watch)?;
+        let window = choose_window(&samples, streaming)?;
+        let sizes: Vec<u64> = samples.shards.iter().map(Shard::len).collect();
+        let passes = sizes.iter().map(|_| Pass::default()).collect();
+        // Read-ahead may reach into a third and fourth window.
+        let waiting = usize::try_from(window).unwrap_or(usize::MAX).saturating_mul(4);
+        Ok(Streamed {
+            most_live: shards_in(&sizes, window.saturating_mul(2)),
+            samples,
+            sizes,
+            window,
+            shelf: Mutex::new(Shelf::new(streaming.buffer, waiting)),
+            passes,
+            live: Mutex::new(VecDeque::new()),
+            begun: AtomicU64::new(0),
+        })
+    }
+
+    /// How many consecutive samples are shuffled with each other.
+    #[must_use]
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// How often a shard was read from its beginning so far: as often as there are shards in each
+    /// epoch, if the buffer is large enough for what is asked for.
+    #[must_use]
+    pub fn shards_begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Reads sample `sample` of a shard into `raw`, as the shard's only reader.
+    fn read(
+        &self,
+        shard: usize,
+        sample: u64,
+        number: u64,
+        cursors: Vec<Cursor>,
+        raw: &mut Vec<u8>,
+    ) -> Result<Vec<Cursor>, ArchiveError> {
+        let mut cursors = cursors;
+        let source = &self.samples.shards[shard];
+        let nearest = cursors.iter().enumerate().filter(|(_, cursor)| cursor.next <= sample);
+        let nearest = nearest.max_by_key(|(_, cursor)| cursor.next).map(|(at, _)| at);
+        let mut cursor = match nearest {
+            Some(at) => cursors.remove(at),
+            None if !cursors.is_empty() && source.compression == Compression::None => {
+                let file = source.file()?;
+                for piece in source.layout(sample).pieces() {
+                    append_at(&file, raw, piece.start, (piece.end - piece.start) as usize)?;
+                }
+                return Ok(cursors);
+            }
+            None => {
+                self.begun.fetch_add(1, Ordering::Relaxed);
+                let tape = Running(source.compression.reader(source.file()?)?);
+                Cursor { tape, at: 0, next: 0 }
+            }
+        };
+        // What is further behind is no longer wanted.
+        let from = sample.saturating_sub(self.window.saturating_mul(2)).max(cursor.next);
+        for passed in from..sample {
+            let there = SampleIndex(number - (sample - passed));
+            if self.samples.complete(there).is_err() || lock(&self.shelf).has(there.0) {
+                continue;
+            }
+            let mut buffer = lock(&self.shelf).buffer();
+            cursor.read(source.layout(passed), &mut buffer)?;
+            lock(&self.shelf).put(there.0, buffer);
+            let pass = &self.passes[shard];
+            drop(lock(&pass.state));
+            pass.moved.notify_all();
+        }
+        cursor.read(source.layout(sample), raw)?;
+        cursor.next = sample + 1;
+        if cursor.next < source.len() {
+            if cursors.len() >= CURSORS {
+                cursors.remove(0);
+            }
+            cursors.push(cursor);
+        }
+        Ok(cursors)
+    }
+
+    /// Notes that a shard has been read, and closes the cursors of one that was not for long.
+    fn keep_few_open(&self, shard: usize) {
+        let mut live = lock(&self.live);
+        live.retain(|other| *other != shard);
+        live.push_back(shard);
+        if live.len() > self.most_live
+            && let Some(oldest) = live.pop_front()
+            && let Ok(mut state) = self.passes[oldest].state.try_lock()
+            && !state.busy
+        {
+            state.cursors.clear();
+        }
+    }
+}
+
+impl Cursor {
+    /// Appends a sample that lies at or behind the cursor.
+    fn read(&mut self, layout: Layout<'_>, raw: &mut Vec<u8>) -> Result<(), ArchiveError> {
+        for piece in layout.pieces() {
+            let skipped = piece.start.checked_sub(self.at).ok_or(ArchiveError::Changed)?;
+            if self.tape.skip(skipped)? < skipped {
+                return Err(ArchiveError::Changed);
+            }
+            let len = piece.end - piece.start;
+            raw.reserve(len as usize);
+            let read = self.tape.0.by_ref().take(len).read_to_end(raw)?;
+            if (read as u64) < len {
+                return Err(ArchiveError::Changed);
+            }
+            self.at = piece.end;
+        }
+        Ok(())
+    }
+}
+
+/// The turn of a shard's reader; ends when it is dropped, also by a panic.
+struct Turn<'a>(&'a Pass);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).busy = false;
+        self.0.moved.notify_all();
+    }
+}
+
+impl Encoded for Streamed {
+    fn len(&self) -> u64 {
+        self.samples.len()
+    }
+
+    fn parts(&self) -> &[String] {
+        &self.samples.parts
+    }
+
+    fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
+        let (shard, sample) = self.samples.complete(index)?;
+        if lock(&self.shelf).take(index.0, raw) {
+            return Ok(());
+        }
+        let pass = &self.passes[shard];
+        let mut state = lock(&pass.state);
+        loop {
+            if lock(&self.shelf).take(index.0, raw) {
+                return Ok(());
+            }
+            if !state.busy {
+                break;
+            }
+            state = pass.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.busy = true;
+        let cursors = std::mem::take(&mut state.cursors);
+        drop(state);
+        let turn = Turn(pass);
+        let cursors = self.read(shard, sample, index.0, cursors, raw)?;
+        let open = !cursors.is_empty();
+        lock(&pass.state).cursors = cursors;
+        drop(turn);
+        if open {
+            self.keep_few_open(shard);
+        }
+        Ok(())
+    }
+
+    fn part<'a>(
+        &'a self,
+        index: SampleIndex,
+        raw: &'a [u8],
+        part: usize,
+    ) -> Result<&'a [u8], Cause> {
+        self.samples.part(index, raw, part)
+    }
+
+    fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        Some(self.samples.bytes(index))
+    }
+
+    fn origin(&self, index: SampleIndex) -> Option<String> {
+        self.samples.origin(index)
+    }
+
+    fn windows(&self) -> Option<(&[u64], u64)> {
+        Some((&self.sizes, self.window))
+    }
+}
+
+/// The window that was asked for, if two of the heaviest fit into the buffer; or the default one, made
+/// so small that they do.
+fn choose_window(samples: &Collection, streaming: &Streaming) -> Result<u64, SourceError> {
+    let wanted = streaming.window.unwrap_or(WINDOW).min(samples.len());
+    let mut sizes: Vec<u64> =
+        (0..samples.len()).map(|i| samples.bytes(SampleIndex(i)).min(samples.max_bytes)).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let (mut fits, mut needed) = (0, 0_u64);
+    for size in sizes.iter().take(usize::try_from(wanted).unwrap_or(usize::MAX)) {
+        needed = needed.saturating_add(size.saturating_mul(2));
+        if needed <= streaming.buffer {
+            fits += 1;
+        }
+    }
+    match streaming.window {
+        Some(window) if fits < wanted => {
+            Err(SourceError::Window { window, needed, buffer: streaming.buffer })
+        }
+        Some(window) => Ok(window.max(1)),
+        None => Ok(fits.max(1)),
+    }
+}
+
+/// Of how many shards `count` consecutive samples may be, whatever the shards' order.
+fn shards_in(sizes: &[u64], count: u64) -> usize {
+    let mut sizes: Vec<u64> = sizes.iter().copied().filter(|size| *size > 0).collect();
+    sizes.sort_unstable();
+    let mut sum = 0_u64;
+    let whole = sizes.iter().take_while(|size| {
+        sum = sum.saturating_add(**size);
+        sum <= count
+    });
+    // And those at either end that are not whole.
+    whole.count() + 2
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What these protect is whole between any two statements that could panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
