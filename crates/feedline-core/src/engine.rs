@@ -38,11 +38,12 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::CachePadded;
 
 use crate::assemble::{Collate, Depot, Layout, Pool, Schema};
-use crate::deliver::{Ahead, Composer, Delivery, Finished, Opening, OrderLog, Shelf};
+use crate::deliver::{Ahead, Composer, Course, Delivery, Finished, Opening, OrderLog, Shelf};
 use crate::error::OnError;
 use crate::measure::tally::{Idle, Tally};
 use crate::plan::Plan;
 use crate::schedule::{Policy, PolicyKind, costs::Costs};
+use crate::state::{Pipeline, Start, State, StateError};
 use crate::sync::{Mutex, lock};
 use crate::work::{Bell, Dataset, Desk, Handoff, Journal, Ticket, Watchlist, Work};
 
@@ -68,6 +69,7 @@ pub(crate) struct Engine {
     /// The layout of a full batch; `None` without fixed fields or with custom collation.
     pub(crate) layout: Option<Layout>,
     pub(crate) plan: Plan,
+    pub(crate) pipeline: Pipeline,
     pub(crate) settings: Settings,
     pub(crate) policy: Box<dyn Policy<Work>>,
     pub(crate) costs: Costs,
@@ -145,12 +147,27 @@ impl Engine {
         let mut ahead = lock(&self.ahead);
         let generation = ahead.restart(Some((epoch, number)));
         self.cancel(generation);
-        lock(&self.composer).restart(generation, epoch, number, &self.plan);
+        let course = ahead.course().clone();
+        lock(&self.composer).restart(generation, epoch, number, course);
         let dropped = self.shelf.restart(generation);
         drop(ahead);
         drop(dropped);
         self.bell.ring_all();
         generation
+    }
+
+    /// Where this engine goes on from a state.
+    pub(crate) fn fit(&self, state: &State, forced: bool) -> Result<Start, StateError> {
+        let start = state.fit(&self.plan, &self.pipeline, forced)?;
+        let batch_size = self.plan.batch_size();
+        self.settings.replay.iter().try_for_each(|log| log.check_start(&start, batch_size))?;
+        Ok(start)
+    }
+
+    /// Drops what is in flight and takes another course, which begins with the next restart.
+    pub(crate) fn take_course(&self, course: Course) {
+        self.pause();
+        lock(&self.ahead).take_course(course);
     }
 
     /// Drops what is in flight and begins nothing.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::assemble::{FieldError, OutOfMemory};
 use crate::plan::{PlanError, Position, SampleIndex};
+use crate::state::StateError;
 use crate::work::{Cause, Stage};
 
 /// What is done about a sample that cannot be made.
@@ -242,10 +243,16 @@ pub enum BuildError {
         why: &'static str,
     },
     /// A state of another loader.
-    #[error("this state does not fit the loader: {what}")]
-    State {
-        /// What differs and how to force it.
-        what: String,
+    #[error("this state does not fit the loader: {0}")]
+    State(#[from] StateError),
+    /// A log of another loader.
+    #[error(
+        "the order log of epoch {epoch} is of another plan or incomplete; build the loader with the \
+         settings the log was taken with"
+    )]
+    Log {
+        /// The epoch it is of.
+        epoch: u64,
     },
     /// The machine refuses threads.
     #[error("cannot start worker thread {number}: {source}; use fewer workers")]

@@ -68,5 +68,5 @@ pub use error::{BuildError, Error, Failure, OnError, SampleError};
 pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, WorkerStats};
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
 pub use schedule::{PolicyKind, Steals};
-pub use state::State;
+pub use state::{State, StateError, StatePart};
 pub use work::{Cause, Dataset, Group, Sample, Scratch, Stage, WriteError, usable_cores};

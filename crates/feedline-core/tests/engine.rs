@@ -6,6 +6,7 @@
 //! * `lifecycle`: epochs, dropping at any moment, budgets, states.
 //! * `ready`: batches of samples as they become ready.
 //! * `measures`: that the numbers add up.
+//! * `state`: what comes after resuming, whatever has changed meanwhile.
 //! * `settings`: refusals that say what to pass instead.
 
 #[path = "engine/common.rs"]
@@ -24,3 +25,5 @@ mod order;
 mod ready;
 #[path = "engine/settings.rs"]
 mod settings;
+#[path = "engine/state.rs"]
+mod state;

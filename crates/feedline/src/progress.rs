@@ -56,8 +56,7 @@ impl<'a> Progress<Epoch<'a>> {
     pub fn of(loader: &'a Loader) -> Self {
         let epoch = loader.epoch();
         // A loader that resumes within an epoch delivers only the rest of it.
-        let left = loader.len() - loader.state().batch();
-        Progress::over(epoch, left)
+        Progress::over(epoch, loader.left())
     }
 }
 

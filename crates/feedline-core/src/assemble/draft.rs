@@ -39,9 +39,12 @@ pub(crate) struct Draft {
     rows: Option<RowSpace>,
     loose: Vec<Mutex<Option<Parcel>>>,
     faults: Mutex<Vec<Fault>>,
-    members: Mutex<Vec<SampleIndex>>,
+    members: Mutex<Members>,
     block: Mutex<Option<Block>>,
 }
+
+/// The samples of a draft, and their positions in the epoch where those are not simply the next ones.
+type Members = (Vec<SampleIndex>, Vec<u64>);
 
 /// The memory of the fixed fields.
 pub(crate) struct RowSpace {
@@ -79,7 +82,7 @@ impl Draft {
     /// `members` are the planned samples, or empty where samples come as they are ready.
     pub(crate) fn new(
         identity: Identity,
-        members: Vec<SampleIndex>,
+        members: Members,
         slots: u32,
         rows: Option<(Block, Layout)>,
         loose: bool,
@@ -164,10 +167,16 @@ impl Draft {
     }
 
     /// Claims the next slot for a sample that is ready; called under the composer's lock.
-    pub(crate) fn claim(&self, index: SampleIndex) -> u32 {
-        let mut members = lock(&self.members);
+    pub(crate) fn claim(&self, index: SampleIndex, position: u64) -> u32 {
+        let (members, positions) = &mut *lock(&self.members);
         members.push(index);
+        positions.push(position);
         members.len() as u32 - 1
+    }
+
+    /// Takes the positions out; for the worker that counted down the last slot.
+    pub(crate) fn take_positions(&self) -> Vec<u64> {
+        std::mem::take(&mut lock(&self.members).1)
     }
 
     /// Notes the time of the first work on it.
@@ -193,7 +202,7 @@ impl Draft {
             block: lock(&self.block).take(),
             loose: self.loose.iter().map(|parcel| lock(parcel).take()).collect(),
             faults: std::mem::take(&mut *lock(&self.faults)),
-            members: std::mem::take(&mut *lock(&self.members)),
+            members: std::mem::take(&mut lock(&self.members).0),
         }
     }
 }

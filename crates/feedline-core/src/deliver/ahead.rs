@@ -24,11 +24,12 @@ use crate::schedule::{Job, grain::grain};
 use crate::sync::{MutexGuard, lock};
 use crate::work::{Lot, Positions, Work};
 
-use super::{Delivery, Finished};
+use super::{Course, Delivery, Finished};
 
 /// What is opened next, and how much is under way.
 pub(crate) struct Ahead {
     generation: u64,
+    course: Course,
     /// Where the next batch is; `None` while nothing is wanted.
     next: Option<(u64, u64)>,
     opened: u64,
@@ -56,9 +57,10 @@ pub(crate) enum Opening {
 }
 
 impl Ahead {
-    pub(crate) fn new() -> Ahead {
+    pub(crate) fn new(course: Course) -> Ahead {
         Ahead {
             generation: 0,
+            course,
             next: None,
             opened: 0,
             delivered: 0,
@@ -68,6 +70,18 @@ impl Ahead {
             unfinished: VecDeque::new(),
             jobs: Vec::new(),
         }
+    }
+
+    /// Takes another course, with the next generation. The plan of a whole epoch is not the plan of
+    /// what is left of it.
+    pub(crate) fn take_course(&mut self, course: Course) {
+        self.course = course;
+        self.epoch = None;
+    }
+
+    /// The arrangement of an epoch, for those who need it rarely.
+    pub(crate) fn course(&self) -> &Course {
+        &self.course
     }
 
     /// Begins a new generation at `next`. Returns its number.
@@ -115,7 +129,7 @@ impl Engine {
             return self.plan_epoch(ahead, epoch);
         }
         let identity = Identity { generation: ahead.generation, turn: ahead.opened, epoch, number };
-        let range = self.plan.batch_range(number);
+        let range = ahead.course.batch_range(epoch, number);
         let slots = (range.end - range.start) as u32;
         let rows = match self.rows() {
             Ok(Rows::None) => None,
@@ -125,20 +139,26 @@ impl Engine {
             Err(_) if in_flight > 0 => return Opening::Full,
             Err(error) => {
                 // The batch fails, the ones after it may fit again.
-                lock(&self.composer).pass_over(epoch, range);
+                let positions = match self.members(&ahead, epoch, number, slots).0 {
+                    Positions::From(_) if !self.lists_positions() => Vec::new(),
+                    Positions::From(_) => range.collect(),
+                    Positions::Listed(positions) => positions,
+                };
+                lock(&self.composer).pass_over(epoch, &positions);
                 self.step_past(&mut ahead, epoch, number);
                 drop(ahead);
-                let failed = Finished::failed(identity, error, self.now_ns());
+                let failed = Finished::failed(positions, error, self.now_ns());
                 let _ = self.shelf.put(identity.generation, identity.turn, failed);
                 return Opening::Opened;
             }
         };
-        let (positions, indices) = self.members(&ahead, epoch, range.start, slots);
+        let (positions, indices) = self.members(&ahead, epoch, number, slots);
         let draft = match self.settings.delivery {
             Delivery::InOrder => {
                 let members = indices.clone();
                 let now = self.now_ns();
                 let keeps = self.keeps_parcels();
+                let members = (members, positions.listed());
                 Some(Arc::new(Draft::new(identity, members, slots, rows, keeps, now)))
             }
             Delivery::Ready { .. } => {
@@ -188,14 +208,23 @@ impl Engine {
         ahead.planning = true;
         // The old one goes first: an order may keep a table for its epoch.
         ahead.epoch = None;
+        let (generation, course) = (ahead.generation, ahead.course.clone());
         drop(ahead);
-        let plan = self.plan.epoch(epoch);
+        let plan = course.epoch(epoch);
         let mut ahead = lock(&self.ahead);
         ahead.planning = false;
-        ahead.epoch = Some(plan);
+        // The plan is still right after a restart, unless another course was taken.
+        if ahead.generation == generation || course.is(&ahead.course) {
+            ahead.epoch = Some(plan);
+        }
         drop(ahead);
         self.bell.ring_all();
         Opening::Opened
+    }
+
+    /// Whether batches say which positions they have, because that need not be the next ones.
+    fn lists_positions(&self) -> bool {
+        matches!(self.settings.delivery, Delivery::Ready { .. })
     }
 
     /// The block of the next batch.
@@ -212,24 +241,30 @@ impl Engine {
         &self,
         ahead: &Ahead,
         epoch: u64,
-        first: u64,
+        number: u64,
         slots: u32,
     ) -> (Positions, Vec<SampleIndex>) {
         let plan = ahead.epoch.as_ref().expect("planned before a batch of it is opened");
         let log = self.settings.replay.iter().find(|log| log.epoch() == epoch);
-        match log {
-            None => {
-                let mut indices = vec![SampleIndex(0); slots as usize];
-                plan.fill(Position(first), &mut indices);
-                (Positions::From(first), indices)
-            }
+        let positions = match log {
+            None => ahead.course.positions(epoch, number),
             Some(log) => {
-                let range = first as usize..first as usize + slots as usize;
-                let positions = log.positions()[range].to_vec();
-                let indices = positions.iter().map(|p| plan.index(Position(*p))).collect();
-                (Positions::Replayed(positions), indices)
+                let range = ahead.course.batch_range(epoch, number);
+                let range = range.start as usize..range.end as usize;
+                Positions::Listed(log.positions()[range].to_vec())
             }
-        }
+        };
+        let indices = match &positions {
+            Positions::From(first) => {
+                let mut indices = vec![SampleIndex(0); slots as usize];
+                plan.fill(Position(*first), &mut indices);
+                indices
+            }
+            Positions::Listed(positions) => {
+                positions.iter().map(|p| plan.index(Position(*p))).collect()
+            }
+        };
+        (positions, indices)
     }
 
     /// Cuts a lot into jobs. Returns how many.
@@ -258,7 +293,7 @@ impl Engine {
     /// Moves on to the batch after (`epoch`, `number`).
     fn step_past(&self, ahead: &mut Ahead, epoch: u64, number: u64) {
         ahead.opened += 1;
-        ahead.next = Some(match number + 1 < self.plan.batches() {
+        ahead.next = Some(match number + 1 < ahead.course.batches(epoch) {
             true => (epoch, number + 1),
             false => (epoch + 1, 0),
         });

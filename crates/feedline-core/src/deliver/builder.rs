@@ -12,11 +12,11 @@ use crate::error::{BuildError, OnError};
 use crate::measure::tally::Tally;
 use crate::plan::{Boundary, Order, Plan};
 use crate::schedule::{PolicyKind, costs::Costs};
-use crate::state::State;
+use crate::state::{Pipeline, Start, State};
 use crate::sync::Mutex;
 use crate::work::{Bell, Crew, Dataset, Handoff, Journal, Watchlist, usable_cores};
 
-use super::{Ahead, Composer, Delivery, Loader, OrderLog, Shelf};
+use super::{Ahead, Composer, Course, Delivery, Loader, OrderLog, Shelf};
 
 /// Threads beyond this are a mistake, not a wish.
 const MOST_THREADS: usize = 4096;
@@ -46,7 +46,8 @@ pub struct LoaderBuilder {
     epochs: Option<u64>,
     collate: Option<Arc<dyn Collate>>,
     page_lock: Option<Arc<dyn PageLock>>,
-    resume: Option<State>,
+    resume: Option<(State, bool)>,
+    recipe: String,
 }
 
 impl LoaderBuilder {
@@ -73,6 +74,7 @@ impl LoaderBuilder {
             collate: None,
             page_lock: None,
             resume: None,
+            recipe: String::new(),
         }
     }
 
@@ -202,22 +204,38 @@ impl LoaderBuilder {
         self
     }
 
-    /// Go on where a state was taken.
+    /// Go on where a state was taken; see [`Loader::load_state`].
     pub fn resume(mut self, state: State) -> Self {
-        self.resume = Some(state);
+        self.resume = Some((state, false));
+        self
+    }
+
+    /// Go on at the place where a state was taken, even if plan or pipeline were others then. Samples may
+    /// come twice or not at all until the epoch ends.
+    pub fn resume_forced(mut self, state: State) -> Self {
+        self.resume = Some((state, true));
+        self
+    }
+
+    /// What makes the samples, in words: part of every state, so that one of another pipeline is
+    /// noticed. Leave out what differs between machines, such as paths. Default: nothing; the fields
+    /// and the number of samples are compared in any case.
+    pub fn recipe(mut self, recipe: impl Into<String>) -> Self {
+        self.recipe = recipe.into();
         self
     }
 
     /// Checks everything and starts the workers. They sleep until the first epoch is begun.
     pub fn build(self) -> Result<Loader, BuildError> {
         let pin = self.pin;
-        let (engine, at) = self.engine()?;
+        let (engine, start) = self.engine()?;
+        engine.take_course(Course::new(&engine.plan, &start));
         let crew = Crew::start(&engine, pin)?;
-        Ok(Loader::new(engine, crew, at))
+        Ok(Loader::new(engine, crew, &start))
     }
 
     /// All but the threads, and where it begins.
-    pub(crate) fn engine(self) -> Result<(Arc<Engine>, (u64, u64)), BuildError> {
+    pub(crate) fn engine(self) -> Result<(Arc<Engine>, Start), BuildError> {
         let schema = Schema::new(self.dataset.fields())?;
         let plan = Plan::builder(self.dataset.len())
             .order(self.order.clone())
@@ -242,7 +260,14 @@ impl LoaderBuilder {
             }
         };
         let budget = budget.max(layout.as_ref().map_or(0, |layout| layout.bytes as u64));
-        let at = self.resume.as_ref().map_or((0, 0), |state| (state.epoch(), state.batch()));
+        let pipeline = Pipeline::new(schema.fields(), &self.recipe);
+        let start = match &self.resume {
+            Some((state, forced)) => state.fit(&plan, &pipeline, *forced)?,
+            None => Start::at(0, 0),
+        };
+        for log in &self.replay {
+            log.check_start(&start, self.batch_size)?;
+        }
         let prefetch = match workers {
             0 => 1,
             _ => self.prefetch.unwrap_or_else(|| workers.max(4)),
@@ -257,8 +282,8 @@ impl LoaderBuilder {
                 None => Pool::new(budget),
             },
             depot: Depot::default(),
-            ahead: Mutex::new(Ahead::new()),
-            composer: Mutex::new(Composer::new()),
+            ahead: Mutex::new(Ahead::new(Course::whole(&plan))),
+            composer: Mutex::new(Composer::new(Course::whole(&plan))),
             shelf: Shelf::new(),
             bell: Bell::new(),
             handoff: Handoff::new(),
@@ -266,7 +291,7 @@ impl LoaderBuilder {
             journal: Journal::default(),
             tallies: (0..threads).map(|_| CachePadded::new(Tally::new())).collect(),
             generation: AtomicU64::new(0),
-            delivered_epochs: AtomicU64::new(at.0),
+            delivered_epochs: AtomicU64::new(start.epoch),
             origin: Instant::now(),
             settings: Settings {
                 workers,
@@ -285,8 +310,9 @@ impl LoaderBuilder {
             schema,
             layout,
             plan,
+            pipeline,
         });
-        Ok((engine, at))
+        Ok((engine, start))
     }
 
     fn check(&self, plan: &Plan) -> Result<(), BuildError> {
@@ -337,25 +363,11 @@ impl LoaderBuilder {
                 let why = "a log is replayed in order; leave out `ready`";
                 return Err(BuildError::Conflict { first: "replay", second: "ready", why });
             }
-            if self.resume.as_ref().is_some_and(|state| state.batch() > 0) {
-                let why = "a state between two batches says which positions were delivered in order; \
-                           resume in order, or at an epoch's start";
-                return Err(BuildError::Conflict { first: "resume", second: "ready", why });
-            }
         }
         let fingerprint = plan.fingerprint();
-        let misfit = self.resume.as_ref().and_then(|s| s.misfit(fingerprint, plan.batches()));
-        if let Some(what) = misfit {
-            return Err(BuildError::State { what });
-        }
         for log in &self.replay {
             if log.plan() != fingerprint || !log.is_complete(plan.samples()) {
-                let what = format!(
-                    "the order log of epoch {} is of another plan or incomplete; build the loader with \
-                     the settings the log was taken with",
-                    log.epoch()
-                );
-                return Err(BuildError::State { what });
+                return Err(BuildError::Log { epoch: log.epoch() });
             }
         }
         Ok(())

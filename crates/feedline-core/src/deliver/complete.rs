@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::assemble::{
-    Array, Batch, BatchWriter, Collate, Contents, Draft, Identity, Parcel, SampleView, assemble,
+    Array, Batch, BatchWriter, Collate, Contents, Draft, Parcel, SampleView, assemble,
 };
 use crate::engine::Engine;
 use crate::error::{Error, OnError, Panicked};
@@ -14,6 +14,8 @@ use crate::work::Cause;
 /// A batch on the shelf.
 pub(crate) struct Finished {
     pub(crate) result: Result<Batch, Error>,
+    /// Which positions it has, where they are not simply the next ones.
+    pub(crate) positions: Vec<u64>,
     /// The times that are known: the last part ends when the batch is taken.
     pub(crate) times: BatchTimes,
     pub(crate) finished_ns: u64,
@@ -21,8 +23,13 @@ pub(crate) struct Finished {
 
 impl Finished {
     /// A batch that could not even be opened.
-    pub(crate) fn failed(_identity: Identity, error: Error, now_ns: u64) -> Finished {
-        Finished { result: Err(error), times: BatchTimes::default(), finished_ns: now_ns }
+    pub(crate) fn failed(positions: Vec<u64>, error: Error, now_ns: u64) -> Finished {
+        Finished {
+            result: Err(error),
+            positions,
+            times: BatchTimes::default(),
+            finished_ns: now_ns,
+        }
     }
 }
 
@@ -33,6 +40,7 @@ impl Engine {
             return;
         }
         let filled_ns = self.now_ns();
+        let positions = draft.take_positions();
         let result = self.put_together(draft);
         let finished_ns = self.now_ns();
         let times = BatchTimes {
@@ -41,7 +49,7 @@ impl Engine {
             collating_ns: finished_ns - filled_ns,
             shelved_ns: 0,
         };
-        let finished = Finished { result, times, finished_ns };
+        let finished = Finished { result, positions, times, finished_ns };
         // Refused if the generation is over; then it is dropped here, outside the shelf's lock.
         let _ = self.shelf.put(draft.generation, draft.turn, finished);
     }

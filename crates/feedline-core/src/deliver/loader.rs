@@ -7,6 +7,13 @@
 //! several threads take turns at the *turnstile*, so each batch goes to one of them, in order. Starting
 //! an epoch does not pass the turnstile; it raises the generation, and whoever waits for the old one
 //! leaves. The cursor has a lock of its own that is never held while waiting.
+//!
+//! # Half-way
+//!
+//! An epoch that is left half-way stays where delivery is, so that a state taken after the loop was left
+//! says what was delivered; it is over when the next epoch is begun. A new state may be loaded at any
+//! time: what is in flight is dropped, tokens become void, and the next epoch begun is the rest of the
+//! one that the state is in.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,12 +26,12 @@ use crate::measure::flow::Flow;
 use crate::measure::{BatchTimes, ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
 use crate::plan::Plan;
 use crate::process::Process;
-use crate::state::State;
+use crate::state::{Segment, Start, State, StateError, Undelivered};
 use crate::sync::lock as engine_lock;
 use crate::work::{Crew, Dataset, Desk, GRACE, Stage};
 
 use super::builder::LoaderBuilder;
-use super::{Finished, OrderLog, Taken};
+use super::{Course, Finished, OrderLog, Taken};
 
 /// Loads a dataset in parallel and delivers it in batches, epoch by epoch.
 ///
@@ -66,6 +73,11 @@ struct Cursor {
     epoch: u64,
     /// The next batch of it.
     number: u64,
+    course: Course,
+    /// Which positions of the epoch are not delivered.
+    undelivered: Undelivered,
+    /// Whether a batch of the epoch was delivered since it was begun or resumed.
+    begun: bool,
     /// Whether the engine works towards (`epoch`, `number`).
     running: bool,
     /// The token whose epoch was delivered to its end.
@@ -95,12 +107,16 @@ impl Loader {
         LoaderBuilder::new(Box::new(dataset))
     }
 
-    pub(crate) fn new(engine: Arc<Engine>, crew: Crew, at: (u64, u64)) -> Loader {
+    pub(crate) fn new(engine: Arc<Engine>, crew: Crew, start: &Start) -> Loader {
+        let course = Course::new(&engine.plan, start);
         let cursor = Cursor {
             token: 0,
             generation: 0,
-            epoch: at.0,
-            number: at.1,
+            epoch: start.epoch,
+            number: start.number,
+            undelivered: undelivered(&course, start),
+            course,
+            begun: false,
             running: false,
             ended: None,
             started_ns: None,
@@ -119,7 +135,7 @@ impl Loader {
     ///
     /// Iterating to its end lets the workers go on with the epoch after it, which
     /// the next call then finds begun. Dropping the iterator before its end cancels what is in flight;
-    /// the next call begins the epoch after it.
+    /// the next call begins the epoch after it, unless nothing was delivered.
     pub fn epoch(&self) -> Epoch<'_> {
         Epoch { loader: self, token: self.start_epoch(), over: false }
     }
@@ -131,10 +147,9 @@ impl Loader {
         }
         let mut cursor = lock(&self.cursor);
         cursor.token += 1;
-        if cursor.running && cursor.number > 0 {
+        if cursor.begun {
             // Left half-way.
-            cursor.epoch += 1;
-            cursor.number = 0;
+            cursor.next_epoch();
             cursor.running = false;
         }
         if !cursor.running {
@@ -267,7 +282,7 @@ impl Loader {
         shelved: usize,
         (asked_ns, taken_ns): (u64, u64),
     ) -> Result<Batch, Error> {
-        let Finished { result, times, finished_ns } = finished;
+        let Finished { result, positions, times, finished_ns } = finished;
         if let Ok(batch) = &result {
             batch.hand_over();
         }
@@ -280,10 +295,9 @@ impl Loader {
         let moments = (asked_ns, taken_ns, self.engine.now_ns());
         let mut cursor = lock(&self.cursor);
         if cursor.token == token.0 {
-            cursor.number += 1;
-            if cursor.number == self.engine.plan.batches() {
-                cursor.epoch += 1;
-                cursor.number = 0;
+            cursor.step_past(&positions);
+            if cursor.number == cursor.course.batches(cursor.epoch) {
+                cursor.next_epoch();
                 cursor.ended = Some(token.0);
                 self.engine.delivered_epochs.store(cursor.epoch, Ordering::Relaxed);
             }
@@ -292,7 +306,8 @@ impl Loader {
         result
     }
 
-    /// Ends the epoch early: drops what is in flight and stops working ahead.
+    /// Ends the epoch early: drops what is in flight and stops working ahead. A state still says where
+    /// delivery was; the next epoch begun is the one after it, unless nothing was delivered.
     pub fn cancel(&self, token: EpochToken) {
         if self.home.is_left() {
             return;
@@ -301,11 +316,6 @@ impl Loader {
         if cursor.token == token.0 && cursor.running && cursor.ended != Some(token.0) {
             self.engine.pause();
             cursor.running = false;
-            // The next epoch is the one after it, if it was begun at all.
-            if cursor.number > 0 {
-                cursor.epoch += 1;
-                cursor.number = 0;
-            }
         }
     }
 
@@ -378,11 +388,66 @@ impl Loader {
         engine_lock(&self.engine.composer).logs().cloned().collect()
     }
 
-    /// Where delivery is: everything before it has been delivered, nothing after it.
+    /// Where delivery is: everything before it has been delivered, nothing after it. It takes a few
+    /// microseconds at most and may be asked for at any time.
+    ///
+    /// After an epoch's last batch that is the start of the next epoch.
     #[must_use]
     pub fn state(&self) -> State {
         let cursor = lock(&self.cursor);
-        State::new(cursor.epoch, cursor.number, self.engine.plan.fingerprint())
+        let plan = &self.engine.plan;
+        let whole;
+        let segment = match cursor.course.segment(cursor.epoch) {
+            Some(segment) => segment,
+            None => {
+                whole = Segment::whole(plan, cursor.epoch);
+                &whole
+            }
+        };
+        let own = cursor.undelivered.remaining();
+        State::new(plan, &self.engine.pipeline, segment, cursor.number, &own)
+    }
+
+    /// The epoch of the next batch.
+    #[must_use]
+    pub fn current_epoch(&self) -> u64 {
+        lock(&self.cursor).epoch
+    }
+
+    /// How many batches are left of the epoch that is next or running.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        let cursor = lock(&self.cursor);
+        cursor.course.batches(cursor.epoch) - cursor.number
+    }
+
+    /// Goes on where a state was taken: drops what is in flight, and begins the next epoch there.
+    ///
+    /// The state may come from a loader with another number of workers, other read-ahead, another
+    /// order of delivery, another batch size or another number of ranks; what is left of the epoch is
+    /// then dealt out anew. With `forced`, from one with another plan or pipeline as well.
+    ///
+    /// # Errors
+    ///
+    /// A [`StateError`] that says what differs. Nothing has changed then.
+    pub fn load_state(&self, state: &State, forced: bool) -> Result<(), StateError> {
+        if self.home.is_left() {
+            return Ok(());
+        }
+        let start = self.engine.fit(state, forced)?;
+        let mut cursor = lock(&self.cursor);
+        let course = Course::new(&self.engine.plan, &start);
+        self.engine.take_course(course.clone());
+        cursor.token += 1;
+        cursor.epoch = start.epoch;
+        cursor.number = start.number;
+        cursor.undelivered = undelivered(&course, &start);
+        cursor.course = course;
+        cursor.begun = false;
+        cursor.running = false;
+        cursor.ended = None;
+        self.engine.delivered_epochs.store(start.epoch, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Everything that was measured so far.
@@ -439,6 +504,40 @@ impl Loader {
             steals: engine.policy.steals(),
             memory: engine.pool.bytes(),
             prefetch: engine.settings.prefetch,
+        }
+    }
+}
+
+impl Cursor {
+    /// A batch with these positions, or simply with the next ones, was delivered.
+    fn step_past(&mut self, positions: &[u64]) {
+        match positions {
+            [] => {
+                let range = self.course.batch_range(self.epoch, self.number);
+                self.undelivered.up_to(range.end);
+            }
+            positions => self.undelivered.mark(positions),
+        }
+        self.number += 1;
+        self.begun = true;
+    }
+
+    fn next_epoch(&mut self) {
+        self.epoch += 1;
+        self.number = 0;
+        self.begun = false;
+        self.undelivered = Undelivered::default();
+    }
+}
+
+/// What is not delivered where a loader begins.
+fn undelivered(course: &Course, start: &Start) -> Undelivered {
+    match &start.segment {
+        Some(segment) => Undelivered::from(&segment.own),
+        None => {
+            let mut undelivered = Undelivered::default();
+            undelivered.up_to(course.batch_range(start.epoch, start.number).start);
+            undelivered
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Remaining;
+use crate::state::{Start, StateError};
+
 /// The delivered order of one epoch in `ready` order.
 ///
 /// Give it to [`LoaderBuilder::replay`](crate::LoaderBuilder::replay) of a loader with the same plan
@@ -34,6 +37,27 @@ impl OrderLog {
     #[must_use]
     pub fn positions(&self) -> &[u64] {
         &self.positions
+    }
+
+    /// Whether a loader may go on at `start` by this log: what was delivered of the epoch is what the log
+    /// has first.
+    pub(crate) fn check_start(&self, start: &Start, batch_size: u64) -> Result<(), StateError> {
+        if start.epoch != self.epoch {
+            return Ok(());
+        }
+        let (rest, own) = match &start.segment {
+            Some(segment) => (segment.rest.clone(), segment.own.clone()),
+            None => (Remaining::default(), Remaining::from(start.number * batch_size)),
+        };
+        let done = usize::try_from(own.done()).unwrap_or(usize::MAX);
+        let is_left = |p: &u64| own.count_below(p.saturating_add(1)) > own.count_below(*p);
+        let first = self.positions.get(..done);
+        let fits = first.is_some_and(|first| !first.iter().any(is_left));
+        if fits && rest == Remaining::default() {
+            return Ok(());
+        }
+        let what = format!("the order log of epoch {} delivers other samples first", self.epoch);
+        Err(StateError::Differs { what })
     }
 
     /// Whether it has every position of an epoch of `samples` exactly once.

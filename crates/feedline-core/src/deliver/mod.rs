@@ -8,6 +8,7 @@
 mod ahead;
 mod builder;
 mod complete;
+mod course;
 mod loader;
 mod log;
 mod ready;
@@ -21,6 +22,7 @@ pub use log::OrderLog;
 
 pub(crate) use ahead::{Ahead, Opening};
 pub(crate) use complete::Finished;
+pub(crate) use course::Course;
 pub(crate) use ready::Composer;
 pub(crate) use shelf::{Shelf, Taken};
 

@@ -17,16 +17,16 @@
 //! [`OrderLog`] given to a later loader replays it.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::assemble::{Block, Draft, Identity, Layout};
 use crate::engine::Engine;
-use crate::plan::{Plan, SampleIndex};
+use crate::plan::SampleIndex;
 use crate::sync::lock;
 use crate::work::Lot;
 
+use super::course::Course;
 use super::log::OrderLog;
 
 /// Logs are kept this many epochs beyond their delivery.
@@ -35,6 +35,7 @@ const LOGS: u64 = 4;
 /// Where ready samples go.
 pub(crate) struct Composer {
     generation: u64,
+    course: Course,
     first: (u64, u64),
     epochs: Vec<Composing>,
     /// Blocks for the drafts to come.
@@ -50,9 +51,10 @@ struct Composing {
 }
 
 impl Composer {
-    pub(crate) fn new() -> Composer {
+    pub(crate) fn new(course: Course) -> Composer {
         Composer {
             generation: 0,
+            course,
             first: (0, 0),
             epochs: Vec::new(),
             stock: Vec::new(),
@@ -67,27 +69,15 @@ impl Composer {
 
     /// Leaves out a batch's worth of samples that nobody will make. Nothing else is in flight, so
     /// the epoch's composing is between two batches.
-    pub(crate) fn pass_over(&mut self, epoch: u64, positions: Range<u64>) {
-        self.composing(epoch, 0).positions.extend(positions);
-    }
-
-    /// The composing of `epoch`, which has `samples`; begun if it is not there.
-    fn composing(&mut self, epoch: u64, samples: u64) -> &mut Composing {
-        let at = match self.epochs.iter().position(|composing| composing.epoch == epoch) {
-            Some(at) => at,
-            None => {
-                let positions = Vec::with_capacity(samples.min(1 << 20) as usize);
-                self.epochs.push(Composing { epoch, positions, draft: None });
-                self.epochs.len() - 1
-            }
-        };
-        &mut self.epochs[at]
+    pub(crate) fn pass_over(&mut self, epoch: u64, positions: &[u64]) {
+        composing(&mut self.epochs, epoch, 0).positions.extend_from_slice(positions);
     }
 
     /// Begins a generation at batch `number` of `epoch`.
-    pub(crate) fn restart(&mut self, generation: u64, epoch: u64, number: u64, plan: &Plan) {
-        debug_assert!(number < plan.batches());
+    pub(crate) fn restart(&mut self, generation: u64, epoch: u64, number: u64, course: Course) {
+        debug_assert!(number < course.batches(epoch));
         self.generation = generation;
+        self.course = course;
         self.first = (epoch, number);
         self.epochs.clear();
         self.stock.clear();
@@ -106,6 +96,19 @@ impl Composer {
     }
 }
 
+/// The composing of `epoch`, which has `samples`; begun if it is not there.
+fn composing(epochs: &mut Vec<Composing>, epoch: u64, samples: u64) -> &mut Composing {
+    let at = match epochs.iter().position(|composing| composing.epoch == epoch) {
+        Some(at) => at,
+        None => {
+            let positions = Vec::with_capacity(samples.min(1 << 20) as usize);
+            epochs.push(Composing { epoch, positions, draft: None });
+            epochs.len() - 1
+        }
+    };
+    &mut epochs[at]
+}
+
 impl Engine {
     /// Claims a slot for the sample at `slot` of `lot`. `None`: its generation is over.
     pub(crate) fn claim(
@@ -121,51 +124,54 @@ impl Engine {
         let (first_epoch, first_number) = composer.first;
         // Where this epoch's composing starts: mid-epoch only for the first one.
         let skipped = if lot.epoch == first_epoch { first_number } else { 0 };
-        let rows = match composer.composing(lot.epoch, self.plan.samples()).draft {
+        let samples = composer.course.samples(lot.epoch);
+        let rows = match composing(&mut composer.epochs, lot.epoch, samples).draft {
             Some(_) => None,
             None => composer.stock.pop(),
         };
-        let composing = composer.composing(lot.epoch, self.plan.samples());
+        let Composer { course, epochs, logs, .. } = composer;
+        let composing = composing(epochs, lot.epoch, samples);
         let draft = match &composing.draft {
             Some(draft) => Arc::clone(draft),
             None => {
                 let number = skipped + composing.positions.len() as u64 / self.plan.batch_size();
-                let turn = (lot.epoch - first_epoch) * self.plan.batches() + number - first_number;
+                let turn = course.turns((first_epoch, first_number), (lot.epoch, number));
                 let identity =
                     Identity { generation: lot.generation, turn, epoch: lot.epoch, number };
-                let draft = Arc::new(self.ready_draft(identity, rows));
+                let range = course.batch_range(lot.epoch, number);
+                let draft = Arc::new(self.ready_draft(identity, range.end - range.start, rows));
                 composing.draft = Some(Arc::clone(&draft));
                 draft
             }
         };
         draft.start(self.now_ns());
-        let claimed = draft.claim(index);
-        composing.positions.push(lot.position(slot).0);
+        let position = lot.position(slot).0;
+        let claimed = draft.claim(index, position);
+        composing.positions.push(position);
         if claimed + 1 == draft.slots {
             composing.draft = None;
             let done = skipped * self.plan.batch_size() + composing.positions.len() as u64;
-            if done == self.plan.samples() {
-                let at = composer.epochs.iter().position(|c| c.epoch == lot.epoch);
-                let composed = composer.epochs.swap_remove(at.expect("composed just now"));
+            if done == samples {
+                let at = epochs.iter().position(|c| c.epoch == lot.epoch);
+                let composed = epochs.swap_remove(at.expect("composed just now"));
                 let fingerprint = self.plan.fingerprint();
-                if skipped == 0 {
+                if skipped == 0 && course.segment(lot.epoch).is_none() {
                     // Epochs are composed ahead of delivery, short ones several at a time, so it is
                     // delivery that makes a log old.
                     let delivered = self.delivered_epochs.load(Ordering::Relaxed);
-                    composer.logs.retain(|log| log.epoch() + LOGS >= delivered);
+                    logs.retain(|log| log.epoch() + LOGS >= delivered);
                     let log = OrderLog::new(composed.epoch, fingerprint, composed.positions);
-                    composer.logs.push_back(log);
+                    logs.push_back(log);
                 }
             }
         }
         Some((draft, claimed))
     }
 
-    fn ready_draft(&self, identity: Identity, rows: Option<(Block, Layout)>) -> Draft {
+    fn ready_draft(&self, identity: Identity, slots: u64, rows: Option<(Block, Layout)>) -> Draft {
         debug_assert!(rows.is_some() || self.layout.is_none(), "each lot brings a block along");
-        let range = self.plan.batch_range(identity.number);
-        let slots = (range.end - range.start) as u32;
-        let members = Vec::with_capacity(slots as usize);
+        let slots = slots as u32;
+        let members = (Vec::with_capacity(slots as usize), Vec::with_capacity(slots as usize));
         Draft::new(identity, members, slots, rows, self.keeps_parcels(), self.now_ns())
     }
 }

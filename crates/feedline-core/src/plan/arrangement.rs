@@ -16,6 +16,16 @@ pub(crate) trait Layout: Send + Sync {
     /// The arrangement of one epoch.
     fn epoch(&self, seed: u64, epoch: u64) -> Arc<dyn Arrangement>;
 
+    /// What all ranks consume at a time, if the arrangement depends on it.
+    fn step(&self) -> Option<u64> {
+        None
+    }
+
+    /// The same order for ranks that consume `step` at a time, if that makes a difference.
+    fn with_step(&self, _step: u64) -> Option<Box<dyn Layout>> {
+        None
+    }
+
     /// Heap bytes of the tables that all epochs share.
     fn table_bytes(&self) -> usize;
 }

@@ -1,5 +1,9 @@
 //! What happens at the end of an epoch, counted exactly.
 
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
 use super::error::PlanError;
 
 /// What happens when the samples do not fill the last batch of every rank.
@@ -14,7 +18,11 @@ use super::error::PlanError;
 /// | `Keep` | `samples / b`, rounded up | `n / world`, rounded up | fewer than `world` | none |
 ///
 /// What is repeated is the start of the same epoch.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+///
+/// The same holds for what is left of an epoch that is resumed, with `n` the positions that are left;
+/// only `Drop` may then leave no batch at all.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Boundary {
     /// Leave out the samples that do not fill a batch on every rank.
     Drop,
@@ -32,7 +40,27 @@ pub(crate) struct Share {
     pub(crate) samples: u64,
 }
 
+impl Share {
+    /// The positions of one batch; empty past the last batch.
+    pub(crate) fn batch_range(self, batch: u64, batch_size: u64) -> Range<u64> {
+        let start = batch.saturating_mul(batch_size).min(self.samples);
+        start..start.saturating_add(batch_size).min(self.samples)
+    }
+}
+
 impl Boundary {
+    /// As [`share`](Boundary::share) of a whole epoch that was accepted, for the `n` positions that are
+    /// left of it, perhaps none.
+    pub(crate) fn share_rest(self, n: u64, world: u64, batch_size: u64) -> Share {
+        match n {
+            0 => Share { batches: 0, samples: 0 },
+            // `Drop` refuses what fills no batch. The others are no larger than the whole was.
+            _ => self
+                .share(n, world.max(1), batch_size.max(1))
+                .unwrap_or(Share { batches: 0, samples: 0 }),
+        }
+    }
+
     /// Splits `n` positions among `world` ranks. All arguments are at least 1.
     pub(crate) fn share(self, n: u64, world: u64, batch_size: u64) -> Result<Share, PlanError> {
         let (wide_n, wide_world, wide_batch) =

@@ -78,6 +78,19 @@ impl Layout for Bucketed {
         })
     }
 
+    fn step(&self) -> Option<u64> {
+        Some(self.cut.step)
+    }
+
+    fn with_step(&self, step: u64) -> Option<Box<dyn Layout>> {
+        let step = step.clamp(1, self.cut.n);
+        let other = step != self.cut.step;
+        other.then(|| -> Box<dyn Layout> {
+            let by_length = Arc::clone(&self.by_length);
+            Box::new(Bucketed { by_length, cut: Cut { step, ..self.cut } })
+        })
+    }
+
     fn table_bytes(&self) -> usize {
         size_of_val::<[u32]>(&self.by_length)
     }

@@ -10,6 +10,7 @@ use super::epoch::EpochPlan;
 use super::error::PlanError;
 use super::fingerprint::Fingerprint;
 use super::order::Order;
+use super::remaining::Remaining;
 use super::{Position, SampleIndex};
 
 /// Changes when the same request would give another order than in an earlier release.
@@ -64,8 +65,7 @@ impl Plan {
 
     /// The positions of one batch; empty past the last batch.
     pub fn batch_range(&self, batch: u64) -> Range<u64> {
-        let start = batch.saturating_mul(self.batch_size()).min(self.samples());
-        start..start.saturating_add(self.batch_size()).min(self.samples())
+        self.inner.share.batch_range(batch, self.batch_size())
     }
 
     /// Samples in a full batch of one rank.
@@ -109,7 +109,41 @@ impl Plan {
     /// 4 KiB, listed shards are added up, and weights without replacement are sorted: keep the result
     /// for the epoch.
     pub fn epoch(&self, epoch: u64) -> EpochPlan {
-        EpochPlan::new(self.clone(), epoch, self.inner.layout.epoch(self.seed(), epoch))
+        let arrangement = self.inner.layout.epoch(self.seed(), epoch);
+        EpochPlan::new(self.clone(), epoch, arrangement, Remaining::default(), self.inner.share)
+    }
+
+    /// What is left of an epoch when only the places `rest` are still to come: they are dealt out to
+    /// the ranks anew, by the same boundary.
+    ///
+    /// `step` is the [`step`](Plan::step) of the plan by which the epoch was begun, where that matters.
+    ///
+    /// Epochs that are resumed again and again, with other numbers of ranks and other batch sizes, need
+    /// no more than this: whatever all ranks together have delivered of `rest`, what is left of it is
+    /// again such a set.
+    pub fn rest_of(&self, epoch: u64, rest: Remaining, step: Option<u64>) -> EpochPlan {
+        let arrangement = match step.and_then(|step| self.inner.layout.with_step(step)) {
+            Some(layout) => layout.epoch(self.seed(), epoch),
+            None => self.inner.layout.epoch(self.seed(), epoch),
+        };
+        let share = self.share_rest(&rest);
+        EpochPlan::new(self.clone(), epoch, arrangement, rest, share)
+    }
+
+    /// What one rank gets of the places that are left.
+    pub(crate) fn share_rest(&self, rest: &Remaining) -> Share {
+        let count = rest.count_below(self.positions());
+        self.boundary().share_rest(count, self.world(), self.batch_size())
+    }
+
+    /// How many samples all ranks consume at a time, if the order depends on it.
+    pub fn step(&self) -> Option<u64> {
+        self.inner.layout.step()
+    }
+
+    /// The order's name, for people.
+    pub fn order_name(&self) -> &'static str {
+        self.inner.layout.name()
     }
 
     /// The sample to take instead of one that failed; see [`EpochPlan::substitute`], which is cheaper
@@ -131,7 +165,8 @@ impl Plan {
     }
 
     /// A stable hash of what determines the order over all ranks: dataset length, seed and order.
-    /// Where it is equal, a plan for another number of ranks goes on at a global position.
+    /// Where it is equal, a plan for another number of ranks or another batch size goes on with what is
+    /// left of an epoch; see [`rest_of`](Plan::rest_of).
     pub fn order_fingerprint(&self) -> u64 {
         self.inner.order_fingerprint
     }
@@ -226,7 +261,7 @@ impl PlanBuilder {
         let step = world.saturating_mul(batch_size);
         let mut print = Fingerprint::new(VERSION);
         print.words([n, seed]);
-        order.imprint(&mut print, step);
+        order.imprint(&mut print);
         let layout = order.lay_out(n, step)?;
         let positions = layout.positions();
         let share = boundary.share(positions, world, batch_size)?;

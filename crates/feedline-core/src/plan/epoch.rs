@@ -1,25 +1,40 @@
-//! One epoch of a plan.
+//! One epoch of a plan, or what is left of one.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::arrangement::Arrangement;
+use super::boundary::Share;
 use super::builder::Plan;
+use super::remaining::Remaining;
 use super::{Position, SampleIndex};
 
 /// One epoch of a [`Plan`], ready to answer. Cheap to clone; clones share its tables.
 ///
-/// Every position has an answer: those past `plan.samples()` go on as an epoch padded for ever would.
+/// Every position has an answer: those past `samples()` go on as an epoch padded for ever would.
 #[derive(Clone)]
 pub struct EpochPlan {
     plan: Plan,
     epoch: u64,
     arrangement: Arc<dyn Arrangement>,
+    /// The places that are still to come; all of them unless the epoch is resumed.
+    rest: Remaining,
+    /// How many those are.
+    count: u64,
+    share: Share,
 }
 
 impl EpochPlan {
-    pub(crate) fn new(plan: Plan, epoch: u64, arrangement: Arc<dyn Arrangement>) -> Self {
-        Self { plan, epoch, arrangement }
+    pub(crate) fn new(
+        plan: Plan,
+        epoch: u64,
+        arrangement: Arc<dyn Arrangement>,
+        rest: Remaining,
+        share: Share,
+    ) -> Self {
+        let count = rest.count_below(plan.positions());
+        Self { plan, epoch, arrangement, rest, count, share }
     }
 
     /// The plan this is an epoch of.
@@ -30,6 +45,21 @@ impl EpochPlan {
     /// Which epoch this is.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Batches of this rank; the same on every rank.
+    pub fn batches(&self) -> u64 {
+        self.share.batches
+    }
+
+    /// Positions of this rank, padding included; the same on every rank.
+    pub fn samples(&self) -> u64 {
+        self.share.samples
+    }
+
+    /// The positions of one batch; empty past the last batch.
+    pub fn batch_range(&self, batch: u64) -> Range<u64> {
+        self.share.batch_range(batch, self.plan.batch_size())
     }
 
     /// The sample at one position.
@@ -55,28 +85,38 @@ impl EpochPlan {
         &*self.arrangement
     }
 
-    /// Rank `r`'s position `p` is global position `p * world + r`, so that ranks that have consumed `p`
-    /// samples each have together consumed exactly the first `p * world`. Past the end of the order the
-    /// global positions start again, which is what padding is.
+    /// Rank `r`'s position `p` is the `p * world + r`-th place that is still to come, so that ranks that
+    /// have consumed `p` samples each have together consumed exactly the first `p * world`. Past the end
+    /// the epoch starts again, which is what padding is.
     #[inline]
     pub(crate) fn place(&self, position: u64) -> u64 {
-        let positions = self.plan.positions();
-        if position >= self.plan.samples() {
-            return (self.global(position) % u128::from(positions)) as u64;
+        if position < self.samples() {
+            // Cannot overflow: the plan was refused if its last global position exceeds 64 bits.
+            let turn = position * self.plan.world() + self.plan.rank();
+            if turn < self.count {
+                return self.rest.nth(turn);
+            }
         }
-        // Cannot overflow: the plan was refused if its last global position exceeds 64 bits.
-        let global = position * self.plan.world() + self.plan.rank();
-        if global < positions { global } else { global % positions }
+        (self.global(position) % u128::from(self.plan.positions())) as u64
     }
 
-    /// The global position, exact for any argument.
+    /// The place, counted on past the end of the epoch where it is padded; exact for any argument.
     pub(crate) fn global(&self, position: u64) -> u128 {
-        u128::from(position) * u128::from(self.plan.world()) + u128::from(self.plan.rank())
+        let turn =
+            u128::from(position) * u128::from(self.plan.world()) + u128::from(self.plan.rank());
+        match turn.checked_sub(u128::from(self.count)) {
+            None => u128::from(self.rest.nth(turn as u64)),
+            Some(beyond) => u128::from(self.plan.positions()) + beyond,
+        }
     }
 }
 
 impl fmt::Debug for EpochPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EpochPlan").field("epoch", &self.epoch).field("plan", &self.plan).finish()
+        f.debug_struct("EpochPlan")
+            .field("epoch", &self.epoch)
+            .field("rest", &self.rest)
+            .field("plan", &self.plan)
+            .finish()
     }
 }

@@ -27,6 +27,16 @@ impl Fingerprint {
         }
     }
 
+    /// A text: its length, then its bytes, eight to a word.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.word(text.len() as u64);
+        for bytes in text.as_bytes().chunks(8) {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+
     /// A table: its length, then its entries.
     pub(crate) fn table(&mut self, entries: impl ExactSizeIterator<Item = u64>) {
         self.word(entries.len() as u64);

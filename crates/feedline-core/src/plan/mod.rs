@@ -12,6 +12,7 @@
 //! * [`Order`] says how an epoch is arranged; each order is one file of this module.
 //! * [`Boundary`] says what happens at the end of an epoch, with exact counts for every rank.
 //! * [`Shuffle`] is the keyed bijection under every shuffled order: a billion samples cost no memory.
+//! * [`Remaining`] is what is left of an epoch, for other ranks than those that began it.
 //! * [`Stream`] is the random stream of one sample, for augmentations that must not depend on workers.
 //!
 //! ```
@@ -46,6 +47,7 @@ mod key;
 mod mixed;
 mod order;
 mod philox;
+mod remaining;
 mod sequential;
 mod shuffle;
 mod shuffled;
@@ -63,4 +65,8 @@ pub use error::PlanError;
 pub use index::{Position, SampleIndex};
 pub use key::{Key, Stream};
 pub use order::{Order, Part, Shards};
+pub use remaining::Remaining;
 pub use shuffle::Shuffle;
+
+pub(crate) use boundary::Share;
+pub(crate) use fingerprint::Fingerprint;

@@ -113,7 +113,7 @@ impl Order {
 
     /// Feeds everything that determines the order into `print`. The leading numbers name the variant;
     /// they are part of every checkpoint ever taken and never change.
-    pub(crate) fn imprint(&self, print: &mut Fingerprint, step: u64) {
+    pub(crate) fn imprint(&self, print: &mut Fingerprint) {
         match self {
             Order::Sequential => print.word(0),
             Order::Shuffled => print.word(1),
@@ -133,7 +133,7 @@ impl Order {
                 print.table(indices.iter().copied());
             }
             Order::Bucketed { lengths, bucket_batches } => {
-                print.words([6, *bucket_batches, step]);
+                print.words([6, *bucket_batches]);
                 print.table(lengths.iter().map(|&length| u64::from(length)));
             }
             Order::Mixed { parts, samples } => {

@@ -26,15 +26,25 @@ pub(crate) struct Lot {
 pub(crate) enum Positions {
     /// Consecutive ones from here on.
     From(u64),
-    /// As an earlier run delivered them.
-    Replayed(Vec<u64>),
+    /// These: what an earlier run left behind, or the order in which it delivered them.
+    Listed(Vec<u64>),
+}
+
+impl Positions {
+    /// The positions, if they are not just consecutive.
+    pub(crate) fn listed(&self) -> Vec<u64> {
+        match self {
+            Positions::From(_) => Vec::new(),
+            Positions::Listed(positions) => positions.clone(),
+        }
+    }
 }
 
 impl Lot {
     pub(crate) fn position(&self, slot: u32) -> Position {
         Position(match &self.positions {
             Positions::From(first) => first + u64::from(slot),
-            Positions::Replayed(positions) => positions[slot as usize],
+            Positions::Listed(positions) => positions[slot as usize],
         })
     }
 }

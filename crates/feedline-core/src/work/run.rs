@@ -208,7 +208,10 @@ impl Engine {
         let position = lot.position(slot);
         let index = match attempt {
             0 => lot.indices[slot as usize],
-            _ => self.plan.substitute(lot.epoch, position, attempt),
+            _ => {
+                let course = crate::sync::lock(&self.ahead).course().clone();
+                course.epoch(lot.epoch).substitute(position, attempt)
+            }
         };
         Wanted { index, position, epoch: lot.epoch }
     }

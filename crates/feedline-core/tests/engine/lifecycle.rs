@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use feedline_core::{Cause, Delivery, Error, Loader, LoaderBuilder, Next, PolicyKind, State};
+use feedline_core::{Cause, Delivery, Error, Loader, LoaderBuilder, Next, PolicyKind};
 
 use crate::common::{Numbers, epoch, flat, numbers, samples, uneven};
 
@@ -268,55 +268,5 @@ fn loaders_dropped_at_random_moments_leave_nothing_behind() {
         drop(loader);
         assert_eq!(dropped.load(Ordering::SeqCst), trial + 1, "no thread keeps the dataset");
         drop(held);
-    }
-}
-
-#[test]
-fn a_state_taken_anywhere_resumes_with_exactly_what_was_not_delivered() {
-    let build =
-        |workers: usize| Loader::builder(numbers(47)).batch_size(5).shuffle(3).workers(workers);
-    let whole: Vec<Vec<u64>> = {
-        let loader = build(0).build().unwrap();
-        (0..3).flat_map(|_| epoch(&loader)).collect()
-    };
-    for delivered in 0..=25 {
-        let loader = build(2).build().unwrap();
-        let mut left = delivered;
-        let state = loop {
-            // Taken while the iterator lives: dropping it half-way moves on to the next epoch.
-            let mut epoch = loader.epoch();
-            while left > 0 {
-                let Some(batch) = epoch.next() else { break };
-                batch.unwrap();
-                left -= 1;
-            }
-            if left == 0 {
-                break loader.state();
-            }
-        };
-        let json = serde_json::to_string(&state).unwrap();
-        assert!(json.len() < 200);
-        let state: State = serde_json::from_str(&json).unwrap();
-        let resumed = build(1).prefetch(7).resume(state).build().unwrap();
-        let mut rest = Vec::new();
-        while rest.len() < 30 - delivered {
-            rest.extend(epoch(&resumed));
-        }
-        assert_eq!(rest[..30 - delivered], whole[delivered..30], "after {delivered}");
-    }
-}
-
-#[test]
-fn a_state_of_another_plan_is_refused() {
-    let state =
-        Loader::builder(numbers(40)).batch_size(4).shuffle(1).workers(0).build().unwrap().state();
-    for builder in [
-        Loader::builder(numbers(41)).batch_size(4).shuffle(1),
-        Loader::builder(numbers(40)).batch_size(5).shuffle(1),
-        Loader::builder(numbers(40)).batch_size(4).shuffle(2),
-        Loader::builder(numbers(40)).batch_size(4).seed(1),
-    ] {
-        let error = builder.workers(0).resume(state.clone()).build().unwrap_err().to_string();
-        assert!(error.contains("plan differs"), "{error}");
     }
 }
