@@ -17,8 +17,10 @@ import atexit
 
 from feedline import errors
 from feedline._feedline import Array, __version__, close_all
+from feedline.checkpoints import atomic_write, merge_states
 from feedline.loader import Loader
 from feedline.pipeline import Pipeline, concat, mix
+from feedline.randomness import rng
 from feedline.sources import arrays, npy
 
 __all__ = [
@@ -27,10 +29,13 @@ __all__ = [
     "Pipeline",
     "__version__",
     "arrays",
+    "atomic_write",
     "concat",
     "errors",
+    "merge_states",
     "mix",
     "npy",
+    "rng",
 ]
 
 # Workers may be inside a Python function; they must be gone before the interpreter is.

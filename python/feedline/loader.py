@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from feedline._arguments import flag, one_of, seconds, size, whole
@@ -10,7 +12,7 @@ from feedline._feedline import NativeLoader
 from feedline.pipeline import check_pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from feedline.errors import SampleError
     from feedline.pipeline import Pipeline
@@ -89,6 +91,9 @@ class Loader:
         Without a CUDA driver it warns and uses ordinary memory.
     progress
         Show a progress bar on stderr.
+    replay
+        What `order_logs` of an earlier loader with ``order="ready"`` returned: those epochs are
+        delivered again, batch by batch, bit by bit.
 
     Raises
     ------
@@ -131,6 +136,7 @@ class Loader:
         epochs: int | None = None,
         pin_memory: bool = False,
         progress: bool = False,
+        replay: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         check_pipeline("Loader", pipeline)
         drop_last, pad_last = flag("drop_last", drop_last), flag("pad_last", pad_last)
@@ -154,6 +160,8 @@ class Loader:
             "policy": one_of("policy", policy, _POLICIES),
             "pin_memory": flag("pin_memory", pin_memory),
             "progress": flag("progress", progress),
+            "recipe": _recipe(pipeline),
+            "replay": [json.dumps(dict(log)) for log in replay],
         }
         window = whole("window", window, 1)
         if ready:
@@ -193,6 +201,92 @@ class Loader:
         """Samples that could not be made so far, oldest first (at most 10,000)."""
         return self._native.errors()
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch, counted from 0.
+
+        While an epoch runs it is that one; after its last batch it is the next.
+        """
+        return self._native.current_epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Say where delivery is, as plain data of some hundred bytes.
+
+        It counts the batches that were handed out, not those that were read ahead, and may be
+        asked for at any time. After an epoch's last batch it is the start of the next epoch. After
+        a loop that was left half-way it is the place where it was left.
+
+        Returns
+        -------
+        dict
+            Numbers and text only, for `json`, `torch.save` or anything else.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> def loader():
+        ...     return feedline.Loader(feedline.arrays(np.arange(6)), batch_size=2)
+        >>> first = loader()
+        >>> for (x,) in first:
+        ...     break
+        >>> second = loader()
+        >>> second.load_state_dict(first.state_dict())
+        >>> [x.tolist() for (x,) in second]
+        [[2, 3], [4, 5]]
+        """
+        return self._native.state()
+
+    def load_state_dict(self, state: Mapping[str, Any], *, force: bool = False) -> None:
+        """Go on where a state was taken: the next iteration is the rest of its epoch.
+
+        The loader may have another number of workers, other read-ahead or another ``order`` than
+        the one the state comes from. With another ``batch_size`` or ``world_size`` the rest of the
+        epoch is dealt out anew, each sample once. Iterators that are under way end with
+        `feedline.errors.Superseded`.
+
+        Parameters
+        ----------
+        state
+            What `state_dict` or `feedline.merge_states` returned. Of several ranks, each loads the
+            state of the same step: its own, or any of them if there are more ranks now or fewer.
+        force
+            Load it even if the pipeline, the seed or the order are others now. Samples may then
+            come twice or not at all until the epoch ends.
+
+        Raises
+        ------
+        feedline.errors.StateError
+            If it does not fit; the message says what differs. The loader is as before then.
+        """
+        if not isinstance(state, Mapping):
+            msg = f"state must be what state_dict() returned, got {type(state).__name__}"
+            raise TypeError(msg)
+        self._native.load_state(json.dumps(dict(state)), flag("force", force))
+
+    def order_logs(self) -> list[dict[str, Any]]:
+        """Return the order in which the last epochs were delivered, with ``order="ready"``.
+
+        Returns
+        -------
+        list of dict
+            For each of the last few epochs that were delivered from their start: the ``epoch``, the
+            fingerprint of the ``plan``, and its ``positions`` in the order of delivery. Plain data,
+            as long as the epoch. Give it as `replay` to a loader with the same settings.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> numbers = feedline.arrays(np.arange(6))
+        >>> first = feedline.Loader(numbers, batch_size=2, order="ready")
+        >>> delivered = [x.tolist() for (x,) in first]
+        >>> again = feedline.Loader(numbers, batch_size=2, replay=first.order_logs())
+        >>> delivered == [x.tolist() for (x,) in again]
+        True
+        """
+        return [json.loads(log) for log in self._native.order_logs()]
+
     def stats(self) -> dict[str, Any]:
         """Everything that was measured so far, as plain data; times in nanoseconds.
 
@@ -224,3 +318,8 @@ class Loader:
             Who waited for whom, what bounds the throughput, and what to change.
         """
         return self._native.explain()
+
+
+def _recipe(pipeline: Pipeline) -> str:
+    """Return what makes a sample, without names of files, which differ between machines."""
+    return " | ".join(re.sub(r"'[^']*'|\"[^\"]*\"", "…", stage) for stage in pipeline._stages)

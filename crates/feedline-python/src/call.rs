@@ -69,6 +69,11 @@ impl Functions {
         Ok(callee)
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.0.iter().try_for_each(|function| visit.call(function))
     }

@@ -80,7 +80,9 @@ pub(crate) fn build_error(py: Python<'_>, error: &BuildError) -> PyErr {
         BuildError::Thread { source, .. } => {
             PyOSError::new_err((source.raw_os_error(), error.to_string()))
         }
-        BuildError::State { .. } => raise(py, "StateError", &error.to_string()),
+        BuildError::State(_) | BuildError::Log { .. } => {
+            raise(py, "StateError", &error.to_string())
+        }
         _ => PyValueError::new_err(error.to_string()),
     }
 }
@@ -117,7 +119,7 @@ pub(crate) fn ipc_error(py: Python<'_>, error: &feedline_ipc::IpcError) -> PyErr
     }
 }
 
-fn raise(py: Python<'_>, class: &str, text: &str) -> PyErr {
+pub(crate) fn raise(py: Python<'_>, class: &str, text: &str) -> PyErr {
     let build = || -> PyResult<PyErr> {
         let class = py.import("feedline.errors")?.getattr(class)?;
         Ok(PyErr::from_value(class.call1((text,))?))

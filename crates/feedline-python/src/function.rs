@@ -10,12 +10,15 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::call::{Callee, Functions};
 use crate::errors::Raised;
+use crate::state::Making;
 use crate::value;
 
 /// A dataset whose samples are another's after a Python function.
 pub(crate) struct PyMap {
     inner: Arc<dyn Dataset>,
     function: Callee,
+    /// Which of the pipeline's functions it is.
+    number: u64,
     /// Whether the function takes a dict rather than the fields one by one.
     takes_dict: bool,
     /// Whether it answers with a dict.
@@ -59,9 +62,11 @@ impl PyMap {
                 "map needs at least one sample to learn what the function makes",
             ));
         }
+        let number = functions.count();
         let function = functions.add(py, function)?;
         let (fields, scratches) = (Vec::new(), Mutex::default());
-        let mut map = PyMap { inner, function, takes_dict, named: false, fields, scratches };
+        let mut map =
+            PyMap { inner, function, number, takes_dict, named: false, fields, scratches };
         let result = map.first_result(py)?;
         let (named, values) = split(&result)?;
         for (i, (name, value)) in values.iter().enumerate() {
@@ -81,10 +86,16 @@ impl PyMap {
         let inner = Arc::clone(&self.inner);
         let view = py.detach(|| scratch.read(&*inner, first, (0, 0, first)).map(|_| ()));
         view.map_err(|cause| raise(py, cause))?;
-        self.call(py, &scratch.view())
+        self.call(py, &scratch.view(), (0, 0, first))
     }
 
-    fn call<'py>(&self, py: Python<'py>, view: &SampleView<'_>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        view: &SampleView<'_>,
+        (seed, epoch, index): (u64, u64, SampleIndex),
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _making = Making::begin((seed, epoch, index.0, self.number));
         let fields = view.fields();
         let mut values = Vec::with_capacity(fields.len());
         for i in 0..fields.len() {
@@ -158,7 +169,9 @@ impl Dataset for PyMap {
         let view = scratch.build(&*self.inner, sample.index(), raw, sample.identity())?;
         sample.begin(Stage::Transform);
         let called = Python::try_attach(|py| {
-            let done = self.call(py, &view).and_then(|result| self.write(&result, sample));
+            let done = self
+                .call(py, &view, sample.identity())
+                .and_then(|result| self.write(&result, sample));
             done.inspect_err(|error| {
                 if error.is_instance_of::<PyKeyboardInterrupt>(py) {
                     INTERRUPT.set(Some(error.clone_ref(py)));

@@ -9,6 +9,7 @@
 //! | `call.rs` | calls from worker threads; who owns what is called |
 //! | `loader.rs` | batches; waiting, signals, closing at exit |
 //! | `array.rs`, `dlpack.rs` | memory, as views |
+//! | `state.rs` | states, and which sample a worker is at |
 //! | `errors.rs` | errors, as exceptions |
 //! | `transport.rs`, `memory.rs` | messages between processes, and their memory (Linux) |
 //! | `contest.rs` | the measuring tool |
@@ -25,6 +26,7 @@ mod loader;
 #[cfg(target_os = "linux")]
 mod memory;
 mod source;
+mod state;
 #[cfg(target_os = "linux")]
 mod transport;
 mod value;
@@ -45,6 +47,8 @@ pub mod _feedline {
     use crate::memory::{Memory, bytes_at, memory_at};
     #[pymodule_export]
     use crate::source::Source;
+    #[pymodule_export]
+    use crate::state::{current_sample, merge_states};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::transport::{TransportEnd, TransportHub};

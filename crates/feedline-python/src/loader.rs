@@ -22,6 +22,7 @@ use crate::call::Functions;
 use crate::errors::{self, SampleException};
 use crate::function::take_interrupt;
 use crate::source::Source;
+use crate::state;
 
 /// How long a wait may go on before signals are looked at.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -117,7 +118,7 @@ impl NativeLoader {
         let loader = Arc::clone(self.loader());
         self.check(py)?;
         let token = loader.start_epoch();
-        let meter = self.progress.then(|| Meter::new(loader.len()));
+        let meter = self.progress.then(|| Meter::new(loader.left()));
         Ok(NativeEpoch {
             loader: Some(loader),
             token,
@@ -145,6 +146,34 @@ impl NativeLoader {
     fn errors(&self, py: Python<'_>) -> PyResult<Vec<SampleException>> {
         self.check(py)?;
         Ok(self.loader().errors().into_iter().map(SampleException).collect())
+    }
+
+    /// Where delivery is, as a dict.
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.check(py)?;
+        state::to_dict(py, &self.loader().state())
+    }
+
+    /// Goes on where a state, given as JSON, was taken.
+    fn load_state(&self, py: Python<'_>, json: &str, force: bool) -> PyResult<()> {
+        self.check(py)?;
+        let state = state::from_json(py, json)?;
+        let loaded = py.detach(|| self.loader().load_state(&state, force));
+        loaded.map_err(|e| errors::build_error(py, &feedline::BuildError::State(e)))
+    }
+
+    /// The epoch of the next batch.
+    #[getter]
+    fn current_epoch(&self) -> u64 {
+        self.loader().current_epoch()
+    }
+
+    /// Delivered orders of the last epochs in ready order, each as JSON.
+    fn order_logs(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.check(py)?;
+        let logs = py.detach(|| self.loader().order_logs());
+        let logs = logs.iter().map(serde_json::to_string).collect::<Result<_, _>>();
+        logs.map_err(|e| PyValueError::new_err(e.to_string()))
     }
 
     /// How many threads make samples.
@@ -409,6 +438,14 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
     }
     if let Some(count) = setting(settings, "epochs")? {
         builder = builder.epochs(count);
+    }
+    if let Some(recipe) = setting::<String>(settings, "recipe")? {
+        builder = builder.recipe(recipe);
+    }
+    for json in setting::<Vec<String>>(settings, "replay")?.unwrap_or_default() {
+        builder = builder.replay(serde_json::from_str(&json).map_err(|e| {
+            PyValueError::new_err(format!("replay takes what order_logs() returns: {e}"))
+        })?);
     }
     Ok(builder)
 }

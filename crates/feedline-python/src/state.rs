@@ -1,0 +1,74 @@
+//! States as plain dicts, and the sample that a worker is at.
+
+use std::cell::Cell;
+
+use feedline::{State, StatePart};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors;
+
+/// A state as a dict of numbers and text.
+pub(crate) fn to_dict<'py>(py: Python<'py>, state: &State) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, part) in state.parts() {
+        match part {
+            StatePart::Number(number) => dict.set_item(name, number)?,
+            StatePart::Text(text) => dict.set_item(name, text)?,
+        }
+    }
+    Ok(dict)
+}
+
+/// A state from the JSON of its dict.
+pub(crate) fn from_json(py: Python<'_>, json: &str) -> PyResult<State> {
+    serde_json::from_str(json).map_err(|e| {
+        errors::raise(py, "StateError", &format!("this is no state of a feedline loader: {e}"))
+    })
+}
+
+/// One state of the states of all ranks, each as JSON.
+#[pyfunction]
+pub(crate) fn merge_states(py: Python<'_>, states: Vec<String>) -> PyResult<Bound<'_, PyDict>> {
+    let states = states.iter().map(|json| from_json(py, json)).collect::<PyResult<Vec<_>>>()?;
+    let merged = State::merge(&states);
+    let merged = merged.map_err(|e| errors::raise(py, "StateError", &e.to_string()))?;
+    to_dict(py, &merged)
+}
+
+/// What a sample's randomness depends on: seed, epoch, index, and which of the pipeline's functions is
+/// being called.
+pub(crate) type Identity = (u64, u64, u64, u64);
+
+thread_local! {
+    /// The sample whose function this thread is in, and the how-manieth such call of the thread it is.
+    static CURRENT: Cell<(Option<Identity>, u64)> = const { Cell::new((None, 0)) };
+}
+
+/// While it lives, this thread is making a sample.
+pub(crate) struct Making {
+    before: (Option<Identity>, u64),
+}
+
+impl Making {
+    pub(crate) fn begin(identity: Identity) -> Making {
+        let before = CURRENT.get();
+        CURRENT.set((Some(identity), before.1 + 1));
+        Making { before }
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        // The count goes on, so that no two calls are taken for one.
+        CURRENT.set((self.before.0, CURRENT.get().1));
+    }
+}
+
+/// The sample whose function the calling thread is in: seed, epoch, index, function, and the number of
+/// the call. `None` outside.
+#[pyfunction]
+pub(crate) fn current_sample() -> Option<(u64, u64, u64, u64, u64)> {
+    let (current, call) = CURRENT.get();
+    current.map(|(seed, epoch, index, function)| (seed, epoch, index, function, call))
+}

@@ -1,0 +1,86 @@
+"""Random numbers for user code that do not depend on workers."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+import numpy as np
+
+from feedline._feedline import current_sample
+
+__all__ = ["rng"]
+
+# Names these streams among all that use the seed as the first word of a Philox key.
+_PURPOSE = 0x7573657220636F64
+
+
+class Making(NamedTuple):
+    """The sample that a thread is making: what its random numbers depend on."""
+
+    seed: int
+    epoch: int
+    index: int
+    function: int
+    """Which of the pipeline's functions is being called."""
+    call: int
+    """Which call of the thread it is: a generator is kept for one call only."""
+
+
+class _Thread(threading.local):
+    """What a thread is making outside the engine, and the generator it has for its call."""
+
+    making: Making | None = None
+    drawn_for: tuple[int, ...] | None = None
+    generator: np.random.Generator | None = None
+
+
+thread = _Thread()
+
+
+def rng() -> np.random.Generator:
+    """Return the random generator of the sample that is being made.
+
+    Its numbers depend on the loader's seed, the epoch and the sample's index (and on which of the
+    pipeline's functions asks), and on nothing else: not on workers, not on batches, not on what was
+    drawn for other samples. So they are the same in every run, resumed or not. Within one call of a
+    function it is the same generator each time.
+
+    Returns
+    -------
+    numpy.random.Generator
+        For this call only; do not keep it.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a function that makes a sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import feedline
+    >>> noisy = feedline.arrays(np.zeros(4)).map(lambda x: x + feedline.rng().normal())
+    >>> one = [x.tolist() for (x,) in feedline.Loader(noisy, seed=1, num_workers=0)]
+    >>> two = [x.tolist() for (x,) in feedline.Loader(noisy, seed=1, num_workers=3)]
+    >>> one == two
+    True
+    """
+    making = current_sample() or thread.making
+    if making is None:
+        msg = (
+            "feedline.rng() is for functions that make a sample (`map`, or a dataset's "
+            "`__getitem__` in a loader with `seed=`); elsewhere use numpy.random.default_rng(seed)"
+        )
+        raise RuntimeError(msg)
+    if thread.generator is None or thread.drawn_for != making:
+        thread.generator = generator(*making[:4])
+        thread.drawn_for = making
+    return thread.generator
+
+
+def generator(seed: int, epoch: int, index: int, function: int) -> np.random.Generator:
+    """Return a generator of the stream with this name."""
+    key = np.array([seed, _PURPOSE], dtype=np.uint64)
+    counter = np.array([0, epoch, index, function], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
