@@ -18,6 +18,7 @@ import atexit
 from feedline import errors
 from feedline._feedline import Array, __version__, close_all
 from feedline.checkpoints import atomic_write, merge_states
+from feedline.images import Images, images
 from feedline.loader import Loader
 from feedline.pipeline import Pipeline, concat, mix
 from feedline.randomness import rng
@@ -25,6 +26,7 @@ from feedline.sources import arrays, npy
 
 __all__ = [
     "Array",
+    "Images",
     "Loader",
     "Pipeline",
     "__version__",
@@ -32,6 +34,7 @@ __all__ = [
     "atomic_write",
     "concat",
     "errors",
+    "images",
     "merge_states",
     "mix",
     "npy",

@@ -139,6 +139,7 @@ class Loader:
         replay: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         check_pipeline("Loader", pipeline)
+        pipeline._check_loadable()
         drop_last, pad_last = flag("drop_last", drop_last), flag("pad_last", pad_last)
         if drop_last and pad_last:
             msg = "drop_last and pad_last exclude each other; pass one of them"

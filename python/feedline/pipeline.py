@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
+    from feedline.images import Images
+
 __all__ = ["Pipeline", "concat", "mix"]
 
 
@@ -254,6 +256,34 @@ class Pipeline:
         sources = [self._source, *(other._source for other in others)]
         return joined(sources, named=self._named, stages=stages)
 
+    def images(self, part: str | None = None, **settings: Any) -> Images:  # noqa: ANN401 - checked
+        """Decode the pictures among encoded samples, such as those of `feedline.tar`.
+
+        Parameters
+        ----------
+        part
+            Which part is the picture. ``None``: the first one whose name ends as pictures' names
+            do.
+        **settings
+            ``mask``, ``boxes`` and ``keypoints`` name parts that move with the picture: a mask is a
+            picture, the others are ``.npy`` files of shape (n, 4) and (n, 2). ``ragged``,
+            ``named``, ``color``, ``exact``, ``orientation``, ``max_pixels`` and ``max_memory`` are
+            as for `feedline.images`.
+
+        Returns
+        -------
+        Images
+            Of the picture, the mask, boxes and keypoints, then all other parts.
+
+        Raises
+        ------
+        ValueError
+            If samples are not encoded any more, or have no such part.
+        """
+        from feedline.images import decoded
+
+        return decoded(self, part, **settings)
+
     def concat(self, *others: Pipeline) -> Pipeline:
         """Append other pipelines with the same fields; see `feedline.concat`."""
         return concat(self, *others)
@@ -339,6 +369,9 @@ class Pipeline:
             before = self._stages[-1].removesuffix(", fused")
             stages = (*self._stages[:-1], f"{before} + {stage}, fused")
         return Pipeline(source, named=named, stages=stages, last=last)
+
+    def _check_loadable(self) -> None:
+        """Refuse samples that no batch can be made of."""
 
     def _refuse_mixture(self, operation: str) -> None:
         if self._source.is_mixture:

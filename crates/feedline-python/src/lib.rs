@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `source.rs`, `in_memory.rs` | datasets, and arrays that Python holds |
 //! | `encoded.rs` | opening folders and shards, with progress |
+//! | `pictures.rs` | image operations, and the dataset they make |
 //! | `function.rs`, `value.rs` | samples to a Python function and back |
 //! | `call.rs` | calls from worker threads; who owns what is called |
 //! | `loader.rs` | batches; waiting, signals, closing at exit |
@@ -25,6 +26,7 @@ mod in_memory;
 mod loader;
 #[cfg(target_os = "linux")]
 mod memory;
+mod pictures;
 mod source;
 mod state;
 #[cfg(target_os = "linux")]

@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
-use feedline::sources::{Concat, Encoded, Select, Watch, Zip, files};
+use feedline::sources::{Concat, Encoded, Pictures, Select, Watch, Zip, files};
 use feedline::{DType, Dataset, Form, Ragged, plan};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::call::Functions;
 use crate::function::{Inferred, PyMap};
 use crate::in_memory::InMemory;
 use crate::loader::Parts;
-use crate::{encoded, errors};
+use crate::pictures::Call;
+use crate::{encoded, errors, pictures};
 
 /// A native dataset.
 #[pyclass(frozen, module = "feedline._feedline")]
@@ -29,6 +30,8 @@ pub struct Source {
     encoded: Option<Arc<dyn Encoded>>,
     /// Set where samples should be shuffled by shards and windows: the shards' sizes and the window.
     windows: Option<(Arc<[u64]>, u64)>,
+    /// Set where the dataset decodes pictures: what tells what is drawn for them.
+    pictures: Option<Arc<Pictures>>,
     /// What the dataset calls.
     functions: Functions,
 }
@@ -41,6 +44,7 @@ impl Source {
             parts: None,
             encoded: None,
             windows: None,
+            pictures: None,
             functions: Functions::default(),
         }
     }
@@ -149,6 +153,47 @@ impl Source {
     /// Names of the classes that the labels count through, where the source has such.
     fn classes(&self) -> Option<Vec<OsString>> {
         self.encoded()?.classes().map(<[OsString]>::to_vec)
+    }
+
+    /// Names of the parts of each sample, where nothing was done to them yet.
+    fn encoded_parts(&self) -> Option<Vec<String>> {
+        self.encoded().map(|encoded| encoded.parts().to_vec())
+    }
+
+    /// Pictures, decoded and transformed: by one list of calls for each view. Also returns what each
+    /// view's program does, line by line.
+    fn pictures(
+        &self,
+        py: Python<'_>,
+        views: Vec<Vec<Call<'_>>>,
+        settings: &Bound<'_, PyDict>,
+    ) -> PyResult<(Source, Vec<Vec<String>>)> {
+        let encoded = self.encoded().ok_or_else(|| {
+            PyValueError::new_err(
+                "there are no pictures to decode; start with feedline.images(...)",
+            )
+        })?;
+        let (made, words) = pictures::pictures(py, encoded, &views, settings)?;
+        let made = Arc::new(made);
+        Ok((Source { pictures: Some(Arc::clone(&made)), ..self.then(py, made) }, words))
+    }
+
+    /// What is drawn for sample `index` where the loader asks for `asked`, view by view: lists of
+    /// (action, parameters).
+    fn drawn<'py>(
+        &self,
+        py: Python<'py>,
+        index: u64,
+        asked: u64,
+        seed: u64,
+        epoch: u64,
+    ) -> PyResult<Vec<Bound<'py, PyList>>> {
+        let Some(made) = &self.pictures else { return Ok(Vec::new()) };
+        let drawn = py.detach(|| {
+            made.draw(feedline::SampleIndex(index), (seed, epoch, feedline::SampleIndex(asked)))
+        });
+        let (size, views) = drawn.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
+        views.iter().map(|drawn| pictures::describe(py, size, drawn)).collect()
     }
 
     /// The fields of equally long sources side by side; without names they are numbered anew.

@@ -29,31 +29,44 @@
 //! Damaged, truncated, oversized or lying files give an [`ImageError`] with the reason; never a panic, a hang or
 //! an allocation beyond the [`Limits`].
 
+mod act;
+mod action;
+mod beside;
 mod decode;
+mod draw;
 mod error;
 mod finish;
 mod flip;
 mod format;
 mod fused;
 mod header;
+mod indices;
 mod jpeg;
 mod limits;
+pub mod op;
 mod orientation;
 mod picture;
 mod png;
+pub mod program;
 mod raster;
 mod recipe;
 mod resize;
 
+pub use act::{Tone, Warp, affine_matrix, expanded};
+pub use action::{Action, Area, Border, Fill, Interpolation, Size};
+pub use beside::{move_boxes, move_points};
 pub use decode::{DecodeOptions, decode};
+pub use draw::Draw;
 pub use error::ImageError;
 pub use finish::{Dtype, Finish, Layout};
 pub use format::Format;
 pub use fused::{Decoder, Scratch};
 pub use header::{Header, header};
+pub use indices::decode_indices;
 pub use jpeg::simd as jpeg_simd;
 pub use limits::Limits;
 pub use orientation::Orientation;
 pub use picture::{Color, Picture};
+pub use program::{Begun, Drawn, Options, Program, ProgramError, Step, Workbench};
 pub use recipe::{Recipe, Rect};
 pub use resize::{Filter, Resizer};

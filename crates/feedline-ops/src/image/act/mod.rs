@@ -1,0 +1,22 @@
+//! What actions do to pixels: one kind per file, plain loops over bytes.
+
+mod blur;
+mod frame;
+mod histogram;
+mod hue;
+mod mirror;
+mod nearest;
+mod plain;
+mod sharpness;
+mod tone;
+mod warp;
+
+pub(crate) use blur::blur;
+pub(crate) use frame::{colour, crop, pad};
+pub(crate) use mirror::{flip_horizontally, flip_vertically, turn};
+pub(crate) use nearest::resize_nearest;
+pub(crate) use plain::resize_plain;
+pub use tone::Tone;
+pub(crate) use tone::make_gray;
+pub(crate) use warp::warp;
+pub use warp::{Warp, affine_matrix, expanded};

@@ -1,0 +1,77 @@
+//! What the decoder can do itself: crop, resize, take a part of that, mirror.
+
+use std::sync::Arc;
+
+use crate::image::action::{Action, Area, Interpolation, Size};
+use crate::image::op::{Fusible, Operation};
+use crate::image::{Filter, Recipe, Rect};
+
+use super::Options;
+
+/// How many leading operations the decoder does, where nothing unusual is drawn.
+pub(super) fn fused(operations: &[Arc<dyn Operation>]) -> usize {
+    let mut resized = false;
+    let fits = |operation: &&Arc<dyn Operation>| match operation.fusible() {
+        Fusible::Moves => true,
+        Fusible::Resizes => !std::mem::replace(&mut resized, true),
+        Fusible::No => false,
+    };
+    operations.iter().take_while(fits).count()
+}
+
+/// Takes the leading actions that the decoder can do into a recipe; returns it and how many they are.
+pub(super) fn recipe(actions: &[Action], size: Size, options: &Options) -> (Recipe, usize) {
+    let mut recipe = Recipe {
+        exact: options.exact,
+        color: options.color,
+        orientation: options.orientation,
+        ..Recipe::default()
+    };
+    // The size before the flips, which come last in a recipe.
+    let mut now = size;
+    for (done, action) in actions.iter().enumerate() {
+        match action {
+            Action::Crop(area) => {
+                let area = unflipped(*area, now, &recipe);
+                let part =
+                    if recipe.size.is_some() { &mut recipe.window } else { &mut recipe.crop };
+                let (x, y) = part.map_or((0, 0), |part| (part.x, part.y));
+                *part = Some(Rect {
+                    x: x + area.left as u32,
+                    y: y + area.top as u32,
+                    width: area.width as u32,
+                    height: area.height as u32,
+                });
+            }
+            Action::Resize { to, interpolation, antialias: true } if recipe.size.is_none() => {
+                recipe.filter = match interpolation {
+                    Interpolation::Bilinear => Filter::Bilinear,
+                    Interpolation::Bicubic => Filter::Bicubic,
+                    Interpolation::Nearest => return (recipe, done),
+                };
+                recipe.size = Some((to.height as u32, to.width as u32));
+            }
+            Action::FlipHorizontally => recipe.flip_horizontal ^= true,
+            Action::FlipVertically => recipe.flip_vertical ^= true,
+            Action::Turn(quarters) if quarters % 4 == 2 => {
+                recipe.flip_horizontal ^= true;
+                recipe.flip_vertical ^= true;
+            }
+            _ => return (recipe, done),
+        }
+        now = action.size_after(now);
+    }
+    (recipe, actions.len())
+}
+
+/// Where an area of the flipped picture lies in the one before.
+fn unflipped(area: Area, size: Size, recipe: &Recipe) -> Area {
+    let mut area = area;
+    if recipe.flip_horizontal {
+        area.left = size.width - area.left - area.width;
+    }
+    if recipe.flip_vertical {
+        area.top = size.height - area.top - area.height;
+    }
+    area
+}

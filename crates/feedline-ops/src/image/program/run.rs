@@ -1,0 +1,158 @@
+//! Doing what was drawn.
+
+use super::workbench::size_of;
+use super::{Drawn, Program, ProgramError, Workbench, erase, fuse};
+use crate::image::action::Size;
+use crate::image::draw::Draw;
+use crate::image::{Decoder, Picture, Recipe};
+
+/// A picture that a program has begun with.
+#[derive(Debug)]
+pub struct Begun {
+    /// Set where the decoder does everything.
+    fused: Option<Recipe>,
+    /// How many actions the decoder has done.
+    done: usize,
+}
+
+impl Begun {
+    /// Whether the decoder does everything, and has not begun yet.
+    #[must_use]
+    pub fn is_fused(&self) -> bool {
+        self.fused.is_some()
+    }
+}
+
+impl Program {
+    /// The size of the picture that operations see first.
+    #[must_use]
+    pub fn size(&self, decoder: &Decoder<'_>) -> Size {
+        let (width, height) = decoder.header().size(self.options.orientation);
+        Size::new(height as usize, width as usize)
+    }
+
+    /// Draws what is done to a picture of this size.
+    pub fn draw(
+        &self,
+        size: Size,
+        draw: &mut dyn Draw,
+        drawn: &mut Drawn,
+    ) -> Result<(), ProgramError> {
+        drawn.actions.clear();
+        drawn.erasures.clear();
+        let (mut now, mut done) = (size, 0);
+        for operation in &self.operations {
+            operation.draw(now, draw, &mut drawn.actions)?;
+            now = drawn.actions[done..].iter().fold(now, |now, action| action.size_after(now));
+            done = drawn.actions.len();
+        }
+        for erasing in &self.erasings {
+            let area = erasing.area(now, draw);
+            drawn.erasures.extend(area.map(|area| (area, erasing.erasure())));
+        }
+        Ok(())
+    }
+
+    /// Begins with a picture: where pixels are worked on, decodes it.
+    pub fn begin(
+        &self,
+        decoder: &Decoder<'_>,
+        drawn: &Drawn,
+        bench: &mut Workbench,
+    ) -> Result<Begun, ProgramError> {
+        let (recipe, done) = fuse::recipe(&drawn.actions, self.size(decoder), &self.options);
+        if done == drawn.actions.len() {
+            return Ok(Begun { fused: Some(recipe), done });
+        }
+        decoder.picture(&recipe, &mut bench.picture, &mut bench.scratch)?;
+        Ok(Begun { fused: None, done })
+    }
+
+    /// Does the rest and writes the result to `out`, which has the [finish's](Program::finish) number of
+    /// bytes. Noise is drawn as it is painted.
+    pub fn end(
+        &self,
+        begun: Begun,
+        decoder: &Decoder<'_>,
+        drawn: &Drawn,
+        draw: &mut dyn Draw,
+        bench: &mut Workbench,
+        out: &mut [u8],
+    ) -> Result<(), ProgramError> {
+        let Workbench { scratch, picture, tools } = bench;
+        match begun.fused {
+            Some(recipe) => decoder.fused(&recipe, &self.finish, out, scratch)?,
+            None => {
+                for action in &drawn.actions[begun.done..] {
+                    tools.apply(action, picture)?;
+                }
+                self.write(picture, out)?;
+            }
+        }
+        self.erase(drawn, drawn.size_after(self.size(decoder)), draw, out);
+        Ok(())
+    }
+
+    /// Decodes a whole picture, for several programs to work on.
+    pub fn decode(
+        &self,
+        decoder: &Decoder<'_>,
+        bench: &mut Workbench,
+        picture: &mut Picture,
+    ) -> Result<(), ProgramError> {
+        let recipe = Recipe {
+            exact: true,
+            color: self.options.color,
+            orientation: self.options.orientation,
+            ..Recipe::default()
+        };
+        Ok(decoder.picture(&recipe, picture, &mut bench.scratch)?)
+    }
+
+    /// As [`begin`](Program::begin) and [`end`](Program::end), for a picture that is decoded already.
+    pub fn run_decoded(
+        &self,
+        decoded: &Picture,
+        drawn: &Drawn,
+        draw: &mut dyn Draw,
+        bench: &mut Workbench,
+        out: &mut [u8],
+    ) -> Result<(), ProgramError> {
+        let Workbench { picture, tools, .. } = bench;
+        let done = tools.begin(decoded, &drawn.actions, picture)?;
+        for action in &drawn.actions[done..] {
+            tools.apply(action, picture)?;
+        }
+        self.write(picture, out)?;
+        self.erase(drawn, drawn.size_after(size_of(decoded)), draw, out);
+        Ok(())
+    }
+
+    /// Moves a mask (one channel) along with its picture of `size`.
+    pub fn run_mask(
+        &self,
+        mask: &mut Picture,
+        size: Size,
+        drawn: &Drawn,
+        bench: &mut Workbench,
+    ) -> Result<(), ProgramError> {
+        if size_of(mask) != size {
+            return Err(ProgramError::MaskSize { mask: size_of(mask), picture: size });
+        }
+        for action in &drawn.actions {
+            bench.tools.apply_to_mask(action, mask)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, picture: &Picture, out: &mut [u8]) -> Result<(), ProgramError> {
+        let size = (picture.height(), picture.width());
+        Ok(self.finish.write(picture.pixels(), size, out)?)
+    }
+
+    fn erase(&self, drawn: &Drawn, size: Size, draw: &mut dyn Draw, out: &mut [u8]) {
+        for (area, erasure) in &drawn.erasures {
+            erase::erase(out, size, &self.finish, *area, *erasure, draw);
+        }
+    }
+}

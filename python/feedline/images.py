@@ -1,0 +1,481 @@
+"""Pictures: folders and shards of them, and the operations people use.
+
+The operations have the names, defaults and meaning of `torchvision.transforms.v2`. All of them run
+in native threads; what is random depends on the loader's seed, the epoch and the sample alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from feedline import _arguments
+from feedline._feedline import Source
+from feedline.image_operations import ImageOperations
+from feedline.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    import os
+
+    from feedline.image_operations import Call
+
+__all__ = ["Images", "images"]
+
+# As torchvision's ImageFolder, and GIF.
+EXTENSIONS = (
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".ppm",
+    ".bmp",
+    ".pgm",
+    ".tif",
+    ".tiff",
+    ".webp",
+    ".gif",
+)
+
+# The number above which Pillow refuses.
+MOST_PIXELS = 178_956_970
+
+
+def images(
+    path: str | os.PathLike[str],
+    *,
+    classes: bool | None = None,
+    masks: str | os.PathLike[str] | None = None,
+    boxes: Sequence[Any] | np.ndarray | None = None,
+    keypoints: Sequence[Any] | np.ndarray | None = None,
+    ragged: str = "longest",
+    named: bool = False,
+    color: str = "rgb",
+    exact: bool = False,
+    orientation: bool = False,
+    max_pixels: int = MOST_PIXELS,
+    max_bytes: int | str = "256MiB",
+    max_memory: int | str = "2GiB",
+    extensions: Sequence[str] = EXTENSIONS,
+    allow_empty: bool = False,
+    progress: bool = False,
+) -> Images:
+    """Read pictures from a folder: JPEG, PNG, WebP, BMP, GIF (the first frame) and TIFF.
+
+    Formats are told apart by content, whatever files are called. Nothing is decoded before a loader
+    asks for it, and then only what is needed: ``random_resized_crop(224).flip().normalize()`` is
+    one pass from the file's bytes into the batch.
+
+    Parameters
+    ----------
+    path
+        A folder with one folder per class, as torchvision's ``ImageFolder`` takes it, or a folder
+        of pictures without classes.
+    classes
+        Whether folders are classes. ``None``: if there are any.
+    masks
+        A folder with a mask for each picture, under the same name up to the ending. Palette and
+        gray values are taken as they are. Masks move with the picture's geometry, always by the
+        nearest pixel.
+    boxes
+        For each picture an array of shape (n, 4): x0, y0, x1, y1 in pixels. They move with the
+        picture's geometry and are cut at its edges. One array of shape (pictures, n, 4) makes
+        batches of that shape; a list of arrays may have any n and is made a batch by `ragged`.
+    keypoints
+        The same with shape (k, 2): x, y. Points may leave the picture.
+    ragged
+        How lists of boxes and keypoints become a batch: ``"longest"`` pads them with zeros,
+        ``"packed"`` puts them one after the other.
+    named
+        Whether batches are dicts (image, label, mask, boxes, keypoints) rather than tuples in that
+        order.
+    color
+        ``"rgb"`` or ``"gray"``: what pictures are decoded to.
+    exact
+        Whether large pictures must not be decoded at a fraction of their size where that is enough.
+    orientation
+        Whether pictures are turned upright by their EXIF data.
+    max_pixels, max_bytes, max_memory
+        What a picture may have: pixels, bytes in its file, and bytes of memory to decode it. More
+        is an error of its sample.
+    extensions
+        Endings of the names that count.
+    allow_empty
+        Whether classes may have no pictures.
+    progress
+        Show on stderr how many files were found so far.
+
+    Returns
+    -------
+    Images
+        Of the fields image and, where there are classes, label (an int64), then mask, boxes and
+        keypoints where they are given.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder, or nothing in it.
+    ValueError
+        If a class has no pictures, or masks, boxes or keypoints do not fit them.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from PIL import Image
+    >>> import feedline
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> for label, color in [("blue", (0, 0, 255)), ("red", (255, 0, 0))]:
+    ...     (folder / label).mkdir()
+    ...     Image.new("RGB", (60, 40), color).save(folder / label / "one.png")
+    >>> train = feedline.images(folder).random_resized_crop(32).flip().normalize()
+    >>> for x, y in feedline.Loader(train, batch_size=2):
+    ...     print(x.shape, x.dtype, y)
+    (2, 3, 32, 32) float32 [0 1]
+    """
+    path = Path(path)
+    if classes is None:
+        classes = _has_folders(path)
+    ragged = _arguments.one_of("ragged", ragged, ("longest", "packed"))
+    source = _files(path, extensions, classes, allow_empty, max_bytes, progress)
+    settings = _settings(color, exact, orientation, max_pixels, max_memory, named)
+    if masks is not None:
+        beside = Path(masks)
+        settings["masks"] = _files(
+            beside, extensions, _has_folders(beside), allow_empty, max_bytes, progress
+        )
+    for name, given, columns in (("boxes", boxes, 4), ("keypoints", keypoints, 2)):
+        if given is not None:
+            settings[name], settings[f"{name}_rows"] = _table(name, given, columns, ragged)
+    return Images(source, stage=f"images({path.name!r})", settings=settings)
+
+
+def decoded(
+    pipeline: Pipeline,
+    part: str | None = None,
+    *,
+    mask: str | None = None,
+    boxes: str | None = None,
+    keypoints: str | None = None,
+    ragged: str = "longest",
+    named: bool | None = None,
+    color: str = "rgb",
+    exact: bool = False,
+    orientation: bool = False,
+    max_pixels: int = MOST_PIXELS,
+    max_memory: int | str = "2GiB",
+) -> Images:
+    """Decode a part of encoded samples; see `Pipeline.images`."""
+    source = pipeline._source
+    parts = source.encoded_parts()
+    if parts is None:
+        msg = (
+            "there are no pictures to decode here; start with feedline.images(...) or "
+            "feedline.tar(...), and call image operations before map, zip and cache"
+        )
+        raise ValueError(msg)
+    if part is None:
+        kinds = tuple(extension.removeprefix(".") for extension in EXTENSIONS)
+        found = [name for name in parts if name.rsplit(".", 1)[-1].lower() in (*kinds, "image")]
+        found = [name for name in found if name != mask]
+        if not found:
+            msg = f"none of the parts {parts} is a picture by its name; pass part=..."
+            raise ValueError(msg)
+        part = found[0]
+    ragged = _arguments.one_of("ragged", ragged, ("longest", "packed"))
+    named = pipeline._named if named is None else named
+    settings = _settings(color, exact, orientation, max_pixels, max_memory, named)
+    settings |= {"part": part, "mask_part": mask}
+    for name, chosen in (("boxes", boxes), ("keypoints", keypoints)):
+        if chosen is not None:
+            settings |= {f"{name}_part": chosen, f"{name}_rows": ragged}
+    taken = {part, mask, boxes, keypoints}
+    settings["others"] = [name for name in parts if name not in taken]
+    return Images(source, stage=" | ".join(pipeline._stages), settings=settings)
+
+
+class Images(ImageOperations, Pipeline):
+    """Pictures and what is done to each of them; made by `feedline.images` and `Pipeline.images`.
+
+    Besides the operations on pictures it has those of every pipeline; after `map`, `zip` and
+    `cache` pictures are arrays like others, and there are no image operations any more.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from PIL import Image
+    >>> import feedline
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> Image.new("L", (60, 40)).save(folder / "one.png")
+    >>> pipeline = feedline.images(folder).resize(36).color_jitter(0.2).center_crop(32)
+    >>> print(pipeline.to_dtype("float16").layout("hwc"))  # doctest: +ELLIPSIS
+    1 samples
+      images(...)
+      decode + resize(36), fused
+      color_jitter(brightness=(0.8, 1.2))
+      center_crop(32)
+      to_dtype("float16") + layout("hwc"), fused
+    delivers (float16 [32, 32, 3],)
+    """
+
+    def __init__(
+        self,
+        encoded: Source,
+        *,
+        stage: str,
+        settings: dict[str, Any],
+        views: tuple[tuple[Call, ...], ...] = ((),),
+        chosen: np.ndarray | None = None,
+        padded: bool = False,
+    ) -> None:
+        self._encoded = encoded
+        self._stage = stage
+        self._settings = settings
+        self._views = views
+        self._chosen = chosen
+        self._padded = padded
+        self._pictures, words = encoded.pictures([list(calls) for calls in views], settings)
+        source, stages = self._pictures, [stage]
+        if chosen is not None:
+            source = source.select(chosen.tolist())
+            stages.append(f"select({len(chosen)} of {len(encoded)})")
+        if len(views) == 1:
+            stages += words[0]
+        else:
+            stages.append(f"decode once for {len(views)} views")
+            stages += [f"view {i}: {_seen(lines)}" for i, lines in enumerate(words)]
+        super().__init__(source, named=settings["named"], stages=tuple(stages))
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes, in the order of their labels."""
+        names = self._encoded.classes()
+        return None if names is None else [str(name) for name in names]
+
+    @property
+    def class_to_idx(self) -> dict[str, int] | None:
+        """The label of each class, as torchvision's ``ImageFolder`` has it."""
+        names = self.classes
+        return None if names is None else {name: label for label, name in enumerate(names)}
+
+    def drawn(
+        self, index: int, *, seed: int = 0, epoch: int = 0
+    ) -> list[list[tuple[str, dict[str, Any]]]]:
+        """Tell what a loader does to a sample, with every random parameter drawn.
+
+        Parameters
+        ----------
+        index
+            The sample.
+        seed, epoch
+            The loader's.
+
+        Returns
+        -------
+        list
+            For each view the actions in order, each with its parameters.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from PIL import Image
+        >>> import feedline
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> Image.new("RGB", (64, 48)).save(folder / "one.png")
+        >>> feedline.images(folder).center_crop(32).flip(1.0).drawn(0)
+        [[('crop', {'top': 8, 'left': 16, 'height': 32, 'width': 32}), ('horizontal_flip', {})]]
+        """
+        index = _arguments.whole("index", index, 0, max(len(self) - 1, 0))
+        seed = _arguments.whole("seed", seed, 0)
+        epoch = _arguments.whole("epoch", epoch, 0)
+        if self._chosen is None:
+            return self._pictures.drawn(index, index, seed, epoch)
+        return self._pictures.drawn(int(self._chosen[index]), index, seed, epoch)
+
+    def views(self, views: int | Sequence[Callable[[Images], Images]]) -> Images:
+        """Deliver each picture several times, each time with random parameters of its own.
+
+        The picture is decoded once. Operations after this call are done to every view.
+
+        Parameters
+        ----------
+        views
+            How many, all by the operations so far; or for each a function that adds operations of
+            its own.
+
+        Returns
+        -------
+        Images
+            With the fields image_0, image_1…, then label; masks, boxes and keypoints for each view.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there are views already, or a function returns something else than it got with
+            operations added.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from PIL import Image
+        >>> import feedline
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> Image.new("RGB", (64, 48)).save(folder / "one.png")
+        >>> pair = feedline.images(folder).views(
+        ...     [lambda v: v.random_resized_crop(32), lambda v: v.random_resized_crop(16)]
+        ... )
+        >>> for large, small in feedline.Loader(pair.flip().normalize()):
+        ...     print(large.shape, small.shape)
+        (1, 3, 32, 32) (1, 3, 16, 16)
+        """
+        if len(self._views) > 1:
+            msg = f"there are {len(self._views)} views already; call views once"
+            raise ValueError(msg)
+        if not isinstance(views, Sequence):
+            return self._with(views=self._views * _arguments.whole("views", views, 1, 64))
+        if not views:
+            msg = "views needs at least one function"
+            raise ValueError(msg)
+        chains = []
+        for function in views:
+            _arguments.function("views", function)
+            made = function(self)
+            if not isinstance(made, Images) or made._encoded is not self._encoded:
+                msg = f"a view must be made of the images it is given, got {made!r}"
+                raise TypeError(msg)
+            if len(made._views) > 1:
+                msg = "a view cannot have views of its own"
+                raise ValueError(msg)
+            chains.append(made._views[0])
+        return self._with(views=tuple(chains))
+
+    def padded(self) -> Images:
+        """Let pictures of different sizes share a batch, padded with zeros to the largest.
+
+        Returns
+        -------
+        Images
+            The same; batches have the true heights and widths behind each picture field.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from PIL import Image
+        >>> import feedline
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> Image.new("RGB", (64, 48)).save(folder / "one.png")
+        >>> Image.new("RGB", (32, 80)).save(folder / "two.png")
+        >>> for x, sizes in feedline.Loader(feedline.images(folder).padded(), batch_size=2):
+        ...     print(x.shape, sizes.tolist())
+        (2, 3, 80, 64) [[48, 64], [80, 32]]
+        """
+        return self._with(padded=True)
+
+    def _add(self, name: str, **arguments: object) -> Images:
+        call: Call = (name, arguments)
+        return self._with(views=tuple((*calls, call) for calls in self._views))
+
+    def _with(self, **changes: Any) -> Images:  # noqa: ANN401 - arguments of __init__
+        state: dict[str, Any] = {
+            "stage": self._stage,
+            "settings": self._settings,
+            "views": self._views,
+            "chosen": self._chosen,
+            "padded": self._padded,
+        }
+        return Images(self._encoded, **(state | changes))
+
+    def _selected(self, stage: str, indices: np.ndarray) -> Pipeline:
+        del stage  # told by how many were chosen of how many
+        chosen = indices if self._chosen is None else self._chosen[indices]
+        return self._with(chosen=chosen)
+
+    def _check_loadable(self) -> None:
+        varying = [name for name, _, shape, _ in self._source.fields() if shape.count(None) == 2]
+        if varying and not self._padded:
+            msg = (
+                "pictures have different sizes, so they cannot share a batch; call "
+                "random_resized_crop(size), resize((height, width)) or center_crop(size) last, or "
+                "padded() to pad them to the largest of each batch"
+            )
+            raise ValueError(msg)
+
+
+def _seen(lines: list[str]) -> str:
+    first = lines[0].removesuffix(", fused").removeprefix("decode").removeprefix(" + ")
+    return " + ".join([*([first] if first else []), *lines[1:]]) or "as it is"
+
+
+def _settings(
+    color: str,
+    exact: bool,
+    orientation: bool,
+    max_pixels: int,
+    max_memory: int | str,
+    named: bool,
+) -> dict[str, Any]:
+    return {
+        "color": _arguments.one_of("color", color, ("rgb", "gray")),
+        "exact": _arguments.flag("exact", exact),
+        "orientation": _arguments.flag("orientation", orientation),
+        "max_pixels": _arguments.whole("max_pixels", max_pixels, 1),
+        "max_bytes": _arguments.size("max_memory", max_memory),
+        "named": _arguments.flag("named", named),
+        "part": None,
+        "label": True,
+        "masks": None,
+        "mask_part": None,
+        "boxes": None,
+        "boxes_part": None,
+        "boxes_rows": "longest",
+        "keypoints": None,
+        "keypoints_part": None,
+        "keypoints_rows": "longest",
+        "others": [],
+    }
+
+
+def _files(
+    path: Path,
+    extensions: Sequence[str],
+    classes: bool,
+    allow_empty: bool,
+    max_bytes: int | str,
+    progress: bool,
+) -> Source:
+    return Source.files(
+        path,
+        [str(extension) for extension in extensions],
+        _arguments.flag("classes", classes),
+        _arguments.flag("allow_empty", allow_empty),
+        _arguments.size("max_bytes", max_bytes),
+        _arguments.flag("progress", progress),
+    )
+
+
+def _has_folders(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    return any(entry.is_dir() for entry in path.iterdir() if not entry.name.startswith("."))
+
+
+def _table(
+    name: str, given: Sequence[Any] | np.ndarray, columns: int, ragged: str
+) -> tuple[tuple[bytes, list[int]], str]:
+    """Return the numbers of all samples, where each sample's rows begin, and the rule."""
+    if isinstance(given, np.ndarray) and given.ndim == 3 and given.shape[2] == columns:
+        samples, rows, _ = given.shape
+        values = np.ascontiguousarray(given, np.float32).tobytes()
+        return (values, [i * rows for i in range(samples + 1)]), str(rows)
+    tables = []
+    for i, entry in enumerate(given):
+        table = np.asarray(entry, np.float32)
+        if table.size == 0:
+            table = table.reshape(0, columns)
+        if table.ndim != 2 or table.shape[1] != columns:
+            msg = f"{name}[{i}] must have shape (n, {columns}), got {table.shape}"
+            raise ValueError(msg)
+        tables.append(table)
+    counts = np.cumsum([0, *(len(table) for table in tables)])
+    values = b"".join(np.ascontiguousarray(table).tobytes() for table in tables)
+    return (values, [int(count) for count in counts]), ragged
