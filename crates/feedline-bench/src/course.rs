@@ -232,7 +232,7 @@ impl Course {
 /// Which side runs at a place of a round. Every other round is reversed, and each pair of rounds starts
 /// one side further: drift and the warmth left by a predecessor hit all sides alike, and within `2 *
 /// sides` rounds every side has had every place equally often.
-fn side_at(round: u64, place: u64, sides: u64) -> u64 {
+pub(crate) fn side_at(round: u64, place: u64, sides: u64) -> u64 {
     let place = if round % 2 == 1 { sides - 1 - place } else { place };
     (place + round / 2) % sides
 }

@@ -51,19 +51,23 @@
 //! some tenths of a second or more, or the load of others cannot be told.
 
 pub mod agreement;
+pub mod chart;
 mod command;
 mod contest;
 mod course;
 mod digest;
 mod error;
+pub mod experiment;
 mod kernel;
 mod machine;
 mod outcome;
+pub mod output;
 mod probe;
 pub mod process_tree;
 pub mod record;
 mod report;
 pub mod requirement;
+pub mod results;
 mod settings;
 pub mod summary;
 mod system_probe;
@@ -87,6 +91,6 @@ pub use report::{Report, SideReport};
 pub use requirement::{Bound, Quantity, Requirement, Subject, Verdict};
 pub use settings::Settings;
 pub use summary::{Estimate, Interval, Summary};
-pub use system_probe::SystemProbe;
+pub use system_probe::{Moment, SystemProbe};
 pub use virtual_probe::{VirtualClock, VirtualProbe};
 pub use warning::Warning;

@@ -149,6 +149,11 @@ impl MemoryTrack {
         self.samples += 1;
     }
 
+    /// Latest sample.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.last.map(|(_, bytes)| bytes)
+    }
+
     /// Number of samples taken in.
     pub(crate) fn samples(&self) -> u64 {
         self.samples

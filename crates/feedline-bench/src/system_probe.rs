@@ -4,6 +4,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::kernel::{self, MachineReading, SwitchReading};
 use crate::process_tree::{Ledger, MemoryTrack};
 use crate::{Probe, Usage};
@@ -14,16 +16,32 @@ const SHORTEST_LOAD: Duration = Duration::from_millis(100);
 /// The first sample comes early, so that short runs are seen too; pauses then double.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// Sampling may take this share of one core; a slow reading makes the next pause longer.
+/// Looking and weighing may each take this share of one core; a slow reading makes its next pause longer.
 const PAUSE_PER_COST: u32 = 50;
 
-/// Meters this process and all its descendants.
+/// What a sample saw: the tree at one moment of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Seconds since the run began.
+    pub at_s: f64,
+    /// Cores that the tree kept busy since the sample before.
+    pub cores: f64,
+    /// Proportional set size of the tree.
+    pub pss_bytes: u64,
+    /// Processes in the tree.
+    pub processes: u64,
+}
+
+/// A longer run keeps every other sample, then every fourth, …
+const MOST_MOMENTS: usize = 240;
+
+/// Meters this process, or [another](Self::of), and all its descendants.
 ///
 /// Both ends of a run are read by the caller, outside the timed interval. In between a thread samples
 /// the tree every [`interval`](Self::with_interval) (100 ms unless told otherwise; sooner at the
 /// beginning), because memory peaks and children that end unseen cannot be found afterwards. One sample
 /// reads `stat`, `io` and `smaps_rollup` of each member; the last walks the page tables and costs up to
-/// some milliseconds per gigabyte. The thread never takes more than about 2 % of a core, and what it
+/// some milliseconds per gigabyte. The thread never takes more than about 4 % of a core, and what it
 /// took is reported as [`Usage::monitor_cpu_s`].
 ///
 /// The thread exists only between [`begin`](Probe::begin) and [`end`](Probe::end).
@@ -31,7 +49,9 @@ const PAUSE_PER_COST: u32 = 50;
 pub struct SystemProbe {
     origin: Instant,
     interval: Duration,
+    root: u32,
     monitor: Option<Monitor>,
+    moments: Vec<Moment>,
 }
 
 impl SystemProbe {
@@ -43,7 +63,21 @@ impl SystemProbe {
     /// A probe that samples at the given interval.
     pub fn with_interval(interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
-        Self { origin: Instant::now(), interval, monitor: None }
+        let root = std::process::id();
+        Self { origin: Instant::now(), interval, root, monitor: None, moments: Vec::new() }
+    }
+
+    /// Meters the tree of another process instead of this one's: of a child that does the work while
+    /// this process only waits. Context switches and the thread's CPU time are unknown then, and CPU
+    /// time is as fine as the kernel tells for others (nanoseconds, 10 ms for their ended children).
+    pub fn of(mut self, root: u32) -> Self {
+        self.root = root;
+        self
+    }
+
+    /// The samples of the run that [`end`](Probe::end) closed last, for pictures over time.
+    pub fn take_moments(&mut self) -> Vec<Moment> {
+        std::mem::take(&mut self.moments)
     }
 }
 
@@ -60,11 +94,14 @@ impl Probe for SystemProbe {
 
     fn begin(&mut self) {
         self.monitor = None;
-        self.monitor = Some(Monitor::start(self.interval));
+        self.monitor = Some(Monitor::start(self.root, self.interval));
     }
 
     fn end(&mut self) -> Usage {
-        self.monitor.take().map(Monitor::finish).unwrap_or_default()
+        let Some(monitor) = self.monitor.take() else { return Usage::default() };
+        let (usage, moments) = monitor.finish();
+        self.moments = moments;
+        usage
     }
 }
 
@@ -100,20 +137,21 @@ struct Stop {
 }
 
 /// What samples have seen so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Samples {
+    root: u32,
     ledger: Option<Ledger>,
+    series: Series,
     memory: MemoryTrack,
     processes_peak: u64,
     cost: Duration,
 }
 
 impl Monitor {
-    fn start(interval: Duration) -> Self {
+    fn start(root: u32, interval: Duration) -> Self {
         let owner = std::process::id();
         let started = Instant::now();
-        let mut samples = Samples::default();
-        samples.open();
+        let mut samples = Samples::open(root);
         samples.weigh(started, &Stop::default());
         // Everything that took time is done: the readings that count come last.
         let opening = Opening {
@@ -121,8 +159,8 @@ impl Monitor {
             at: Instant::now(),
             thread: thread::current().id(),
             machine: kernel::machine_time(),
-            switches: kernel::switches(),
-            thread_cpu: kernel::thread_cpu(),
+            switches: kernel::switches().filter(|_| root == owner),
+            thread_cpu: kernel::thread_cpu().filter(|_| root == owner),
         };
         samples.reopen();
         if samples.ledger.is_none() {
@@ -143,15 +181,17 @@ impl Monitor {
         Self { opening, owner, stop, sampler: sampler.ok(), unsampled: None }
     }
 
-    fn finish(mut self) -> Usage {
+    fn finish(mut self) -> (Usage, Vec<Moment>) {
         let own_cpu = kernel::own_cpu();
         let thread_cpu = kernel::thread_cpu();
         let machine = kernel::machine_time();
         let switches = kernel::switches();
         let elapsed = self.opening.at.elapsed();
 
-        let samples = self.stop().or(self.unsampled.take()).unwrap_or_default();
-        let mut usage = samples.close(own_cpu, self.opening.started);
+        let Some(samples) = self.stop().or(self.unsampled.take()) else {
+            return (Usage::default(), Vec::new());
+        };
+        let (mut usage, moments) = samples.close(own_cpu, self.opening.started);
 
         if thread::current().id() == self.opening.thread {
             usage.thread_cpu_s =
@@ -171,7 +211,7 @@ impl Monitor {
             });
             usage.steal_cores = Some(cores(now.steal.saturating_sub(then.steal)));
         }
-        usage
+        (usage, moments)
     }
 
     /// Ends the thread and takes what it saw.
@@ -212,26 +252,47 @@ fn sample_until(
     interval: Duration,
     stop: &Stop,
 ) -> Samples {
+    let cost = || kernel::thread_cpu().unwrap_or_default();
     let mut pause = FIRST_PAUSE.min(interval);
-    let mut before = Duration::ZERO;
+    // Memory costs far more to read than CPU time does, so it has pauses of its own.
+    let mut weighs_again = Duration::ZERO;
     while !stop.wait(pause) {
+        let before = cost();
         samples.look();
-        samples.weigh(started, stop);
-        let cost = kernel::thread_cpu().unwrap_or_default();
-        pause = (pause * 2).min(interval).max((cost - before) * PAUSE_PER_COST);
-        before = cost;
+        let looked = cost();
+        pause = (pause * 2).min(interval).max((looked - before) * PAUSE_PER_COST);
+        if started.elapsed() >= weighs_again {
+            samples.weigh(started, stop);
+            weighs_again = started.elapsed() + (cost() - looked) * PAUSE_PER_COST;
+        }
+        samples.note(started);
     }
-    samples.cost = kernel::thread_cpu().unwrap_or_default();
+    samples.cost = cost();
     samples
 }
 
 impl Samples {
-    fn open(&mut self) {
-        self.ledger = kernel::tree(&[]).map(|readings| Ledger::open(&readings));
+    fn open(root: u32) -> Self {
+        Self {
+            root,
+            ledger: kernel::tree(root, &[]).map(|readings| Ledger::open(&readings)),
+            series: Series::default(),
+            memory: MemoryTrack::default(),
+            processes_peak: 0,
+            cost: Duration::ZERO,
+        }
+    }
+
+    fn is_own(&self) -> bool {
+        self.root == std::process::id()
     }
 
     /// Moves the beginning to now: weighing the tree after `open` took CPU time itself.
     fn reopen(&mut self) {
+        if !self.is_own() {
+            // Weighing others costs this process time, not them.
+            return;
+        }
         if let (Some(ledger), Some(own)) = (&mut self.ledger, kernel::own_cpu()) {
             ledger.set_own_cpu(own);
             ledger.reopen_cpu();
@@ -241,7 +302,7 @@ impl Samples {
     /// Looks who is there and what they used.
     fn look(&mut self) {
         let Some(ledger) = &mut self.ledger else { return };
-        if let Some(readings) = kernel::tree(&ledger.members()) {
+        if let Some(readings) = kernel::tree(self.root, &ledger.members()) {
             ledger.update(&readings);
         }
     }
@@ -266,13 +327,28 @@ impl Samples {
         }
     }
 
-    fn close(mut self, own_cpu: Option<Duration>, started: Instant) -> Usage {
+    /// Keeps what is known now for the picture over time.
+    fn note(&mut self, started: Instant) {
+        if let (Some(ledger), Some(bytes)) = (&self.ledger, self.memory.last()) {
+            let processes = ledger.members().len() as u64;
+            self.series.add(started.elapsed(), ledger.cpu(), bytes, processes);
+        }
+    }
+
+    fn close(mut self, own_cpu: Option<Duration>, started: Instant) -> (Usage, Vec<Moment>) {
         self.look();
         self.weigh(started, &Stop::default());
+        self.note(started);
+        let is_own = self.is_own();
         let mut usage = Usage::default();
         if let (Some(ledger), Some(own_cpu)) = (&mut self.ledger, own_cpu) {
-            ledger.set_own_cpu(own_cpu);
-            usage.cpu_s = Some(ledger.cpu().saturating_sub(self.cost).as_secs_f64());
+            // The sampler is a thread of this process: a foreign tree does not pay for it.
+            let mut cost = Duration::ZERO;
+            if is_own {
+                ledger.set_own_cpu(own_cpu);
+                cost = self.cost;
+            }
+            usage.cpu_s = Some(ledger.cpu().saturating_sub(cost).as_secs_f64());
             usage.monitor_cpu_s = Some(self.cost.as_secs_f64());
             usage.processes_peak = Some(self.processes_peak);
             let io = ledger.io();
@@ -283,10 +359,70 @@ impl Samples {
         usage.pss_peak_bytes = self.memory.peak();
         usage.pss_mean_bytes = self.memory.mean();
         usage.pss_samples = usage.pss_peak_bytes.map(|_| self.memory.samples());
-        usage
+        (usage, self.series.moments)
+    }
+}
+
+/// Samples over time, thinned as they grow.
+#[derive(Debug, Default)]
+struct Series {
+    moments: Vec<Moment>,
+    last: (Duration, Duration),
+    seen: u64,
+    stride: u64,
+}
+
+impl Series {
+    fn add(&mut self, at: Duration, cpu: Duration, pss_bytes: u64, processes: u64) {
+        self.stride = self.stride.max(1);
+        self.seen += 1;
+        if !(self.seen - 1).is_multiple_of(self.stride) {
+            return;
+        }
+        let span = at.saturating_sub(self.last.0).as_secs_f64();
+        let used = cpu.saturating_sub(self.last.1).as_secs_f64();
+        let cores = if span > 0.0 { used / span } else { 0.0 };
+        self.last = (at, cpu);
+        self.moments.push(Moment { at_s: at.as_secs_f64(), cores, pss_bytes, processes });
+        if self.moments.len() >= MOST_MOMENTS {
+            self.halve();
+        }
+    }
+
+    /// Joins neighbours: cores are their mean over time, the rest is the later one's.
+    fn halve(&mut self) {
+        let mut before = 0.0;
+        let joined = self.moments.chunks(2).map(|pair| {
+            let (first, last) = (pair[0], pair[pair.len() - 1]);
+            let work = first.cores * (first.at_s - before)
+                + if pair.len() == 2 { last.cores * (last.at_s - first.at_s) } else { 0.0 };
+            let span = last.at_s - before;
+            before = last.at_s;
+            Moment { cores: if span > 0.0 { work / span } else { 0.0 }, ..last }
+        });
+        self.moments = joined.collect();
+        self.stride *= 2;
     }
 }
 
 fn difference(now: Option<Duration>, then: Option<Duration>) -> Option<Duration> {
     Some(now?.saturating_sub(then?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_series_stays_short_and_keeps_its_cpu_time() {
+        let mut series = Series::default();
+        for tick in 1..=10_000u64 {
+            let at = Duration::from_millis(tick * 10);
+            series.add(at, at * 3 / 2, tick, 1);
+        }
+        let moments = &series.moments;
+        assert!(moments.len() < MOST_MOMENTS, "{}", moments.len());
+        assert!(moments.iter().all(|it| (it.cores - 1.5).abs() < 1e-6), "{moments:?}");
+        assert!(moments.is_sorted_by(|a, b| a.at_s < b.at_s));
+    }
 }

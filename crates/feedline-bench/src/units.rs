@@ -46,6 +46,39 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
+/// A tick's label: no digits that say nothing (`1.5 k`, `200 ms`, `0`).
+pub(crate) fn short(value: f64, unit: crate::experiment::Unit) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    trimmed(&unit.text(value))
+}
+
+/// A figure for a narrow cell: two digits and no blank (`1.2k`).
+pub(crate) fn compact(value: f64, unit: crate::experiment::Unit) -> String {
+    let size = value.abs();
+    let rounded = if size > 0.0 {
+        let power = 10f64.powf(size.log10().floor() - 1.0);
+        (value / power).round() * power
+    } else {
+        value
+    };
+    trimmed(&unit.text(rounded)).replace(' ', "")
+}
+
+/// Takes zeros after the point, and a bare point, off the number before the unit.
+fn trimmed(text: &str) -> String {
+    let (number, unit) = match text.split_once(' ') {
+        Some((number, unit)) => (number, format!(" {unit}")),
+        None => (text, String::new()),
+    };
+    let number = match number.contains('.') && !number.contains('e') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    format!("{number}{unit}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +89,16 @@ mod tests {
         let expected =
             ["0", "0.500", "7.00", "12.3", "999", "1.00 k", "1.23 k", "2.50 M", "3.21 G", "4000 G"];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn ticks_have_no_idle_digits() {
+        use crate::experiment::Unit;
+        let shown = [0.0, 200.0, 1500.0, 0.5].map(|it| short(it, Unit::Count));
+        assert_eq!(shown, ["0", "200", "1.5 k", "0.5"]);
+        assert_eq!(short(0.2, Unit::Seconds), "200 ms");
+        assert_eq!(compact(1234.0, Unit::Count), "1.2k");
+        assert_eq!(compact(0.0, Unit::Count), "0");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, ValueEnum};
 use feedline_bench::{CommandSide, Requirement};
 
-/// Feeds accelerators: measures data loaders.
+/// Feeds accelerators: measures data loaders and shows what they do.
 #[derive(Debug, Parser)]
 #[command(name = "feedline", version, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -33,7 +33,84 @@ pub(crate) enum Color {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
+    Bench(Bench),
     Measure(Measure),
+    Report(Report),
+}
+
+/// Run one of the published experiments on data loading, with a report.
+///
+/// Results are written as they come; an interrupted run goes on when the same command is given again.
+/// The table goes to standard output, the report with charts to the folder of results.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples: feedline bench workers --quick\n          \
+    feedline bench workers --workers 0,1,2,4 --set delay_ms=5\n          \
+    feedline bench my-study.toml --out results/mine\n\n\
+    Exit codes: 0 all is well, 1 outputs differ, 2 usage or files, 3 a loader failed, 130 interrupted.")]
+pub(crate) struct Bench {
+    /// The experiment, or a file of settings: `experiment = "workers"` and what differs from its defaults.
+    #[arg(value_name = "NAME|FILE.toml", required_unless_present = "list")]
+    pub(crate) what: Option<String>,
+
+    /// List the experiments.
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// Smaller sizes, to finish in about a minute on two cores.
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Folder of the results. Default: results/NAME.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Forget what is in the folder of results and start over.
+    #[arg(long)]
+    pub(crate) fresh: bool,
+
+    /// Print a JSON object instead of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Folder of data to use instead of generated data.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// The interpreter that runs loaders written in Python.
+    #[arg(long, value_name = "PATH", env = "FEEDLINE_PYTHON", default_value = "python3")]
+    pub(crate) python: String,
+
+    /// Numbers of workers, e.g. 0,1,2,4.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub(crate) workers: Option<String>,
+
+    /// Loaders that take part, e.g. torch,feedline.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) contestants: Option<String>,
+
+    /// How often every point is measured.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) rounds: Option<String>,
+
+    /// Any setting of the experiment, e.g. batch_size=32 or shape=[3,64,64]. Can be repeated.
+    #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
+    pub(crate) set: Vec<String>,
+}
+
+/// Redraw the report of a folder of results, or say what changed between two.
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// Folder that `feedline bench` wrote, or a folder of such folders.
+    #[arg(value_name = "DIR")]
+    pub(crate) first: PathBuf,
+
+    /// A second one: says what changed from the first to it, beyond noise.
+    #[arg(value_name = "DIR")]
+    pub(crate) second: Option<PathBuf>,
+
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Run commands in interleaved rounds and compare them.

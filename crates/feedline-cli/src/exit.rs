@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Usage,
     /// A side of a measurement failed.
     SideFailed,
+    /// The user pressed Ctrl-C; what there is has been kept.
+    Interrupted,
 }
 
 impl Exit {
@@ -21,6 +23,7 @@ impl Exit {
             Self::Unsatisfied => 1,
             Self::Usage => 2,
             Self::SideFailed => 3,
+            Self::Interrupted => 130,
         }
     }
 }

@@ -14,10 +14,13 @@
 //! | 1 | outputs differ, or `--strict` and a requirement was not reached |
 //! | 2 | the command was not understood, or a file could not be read or written |
 //! | 3 | a side failed |
+//! | 130 | Ctrl-C during an experiment; what was measured is kept |
 //!
 //! | environment variable | effect |
 //! | --- | --- |
 //! | `NO_COLOR` | no colours, unless `--color always` |
+//! | `FEEDLINE_PYTHON` | the interpreter for loaders in Python, unless `--python` names one |
+//! | `XDG_CACHE_HOME`, `HOME` | generated data is kept below `feedline/data` there |
 //! | `CLICOLOR_FORCE` | colours even without a terminal, unless `--color never` |
 //!
 //! Standard output is data, standard error is talk. A reader that closes standard output early is no
@@ -28,10 +31,12 @@ use std::ffi::OsString;
 use clap::Parser;
 
 mod arguments;
+mod bench;
 mod exit;
 mod measure;
 mod printer;
 mod progress;
+mod report;
 
 use arguments::{Arguments, Subcommand};
 use exit::{Exit, Trouble};
@@ -45,7 +50,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     };
     let printer = Printer::new(arguments.color, arguments.quiet);
     let result = match arguments.subcommand {
+        Subcommand::Bench(arguments) => bench::bench(arguments, &printer),
         Subcommand::Measure(arguments) => measure::measure(arguments, &printer),
+        Subcommand::Report(arguments) => report::report(arguments, &printer),
     };
     let exit = result.unwrap_or_else(|trouble| {
         printer.trouble(&trouble);

@@ -74,6 +74,13 @@ impl Printer {
         if self.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
     }
 
+    /// Says something about what goes on, unless told to be quiet.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            self.talk(&format!("{text}\n"));
+        }
+    }
+
     fn talk(&self, text: &str) {
         // If even standard error is closed there is nobody left to tell.
         let _ = AutoStream::new(io::stderr(), self.color).lock().write_all(text.as_bytes());

@@ -1,6 +1,7 @@
 //! A bar that shows how far a measurement is and how long it will take.
 
 use feedline_bench::Progress;
+use feedline_bench::experiment::Event;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::printer::Printer;
@@ -9,6 +10,7 @@ use crate::printer::Printer;
 #[derive(Debug)]
 pub(crate) struct Bar {
     bar: ProgressBar,
+    printer: Printer,
 }
 
 impl Bar {
@@ -16,7 +18,7 @@ impl Bar {
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left, {msg}");
         let bar = ProgressBar::with_draw_target(None, printer.bar_target());
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { bar }
+        Self { bar, printer: *printer }
     }
 
     pub(crate) fn show(&self, progress: Progress<'_>) {
@@ -28,6 +30,34 @@ impl Bar {
                 self.bar.set_message(format!("{kind} {}: {}", turn.round, turn.side));
             }
             Progress::Ended(_) => self.bar.inc(1),
+            _ => {}
+        }
+    }
+
+    /// The same for an experiment. Time left is reckoned from the runs of this session: those that were
+    /// there before took none of it.
+    pub(crate) fn follow(&self, event: Event<'_>) {
+        match event {
+            Event::Prepares { what, done, of } => {
+                self.bar.set_length(of);
+                self.bar.set_position(done);
+                self.bar.set_message(what.to_owned());
+            }
+            Event::Begins { point, done, of } => {
+                if self.bar.length() != Some(of as u64) {
+                    self.bar.reset();
+                    self.bar.set_length(of as u64);
+                    self.bar.set_position(done as u64);
+                    self.bar.reset_eta();
+                }
+                self.bar.set_position(done as u64);
+                self.bar.set_message(point.to_string());
+            }
+            Event::Ended(_) => self.bar.inc(1),
+            Event::LeftOut(it) if it.needed_bytes.is_none() => {
+                let why = it.why.lines().next().unwrap_or_default();
+                self.bar.suspend(|| self.printer.note(&format!("not run: {}: {why}", it.point)));
+            }
             _ => {}
         }
     }

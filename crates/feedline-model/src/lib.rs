@@ -2,7 +2,8 @@
 //! batch waits.
 //!
 //! * Scaling: [`amdahl`] for work of fixed size, [`gustafson`] for work that grows with the workers,
-//!   and the universal scalability law [`Usl`], in which workers can also be in each other's way.
+//!   and the universal scalability law [`Usl`], in which workers can also be in each other's way;
+//!   [`fit_amdahl`] and [`fit_usl`] find the law behind measured rates.
 //! * Queues: [`Mm1`] with one server, [`Mmc`] with several, and [`little`], which holds in any queue.
 //!
 //! Rates are per second and times in seconds, or any other unit if it is the same throughout.
@@ -21,12 +22,14 @@
 //! ```
 
 mod argument;
+mod fit;
 pub mod little;
 mod mm1;
 mod mmc;
 mod scaling;
 
 pub use argument::ArgumentError;
+pub use fit::{Fit, fit_amdahl, fit_usl};
 pub use mm1::Mm1;
 pub use mmc::Mmc;
 pub use scaling::{Usl, amdahl, gustafson};

@@ -42,6 +42,18 @@ impl Usl {
         Ok(Usl { contention, coherence })
     }
 
+    /// The share of the work done by one at a time.
+    #[must_use]
+    pub fn contention(&self) -> f64 {
+        self.contention
+    }
+
+    /// The cost of each pair of workers, as a share of the work.
+    #[must_use]
+    pub fn coherence(&self) -> f64 {
+        self.coherence
+    }
+
     /// How many times faster `workers` are than one.
     pub fn speedup(&self, workers: u32) -> Result<f64, ArgumentError> {
         let n = count("workers", workers)?;

@@ -48,14 +48,15 @@ pub(crate) fn machine_time() -> Option<MachineReading> {
     })
 }
 
-/// Readings of this process, its descendants, and those of `known` that still live, with their
+/// Readings of the process `root`, its descendants, and those of `known` that still live, with their
 /// descendants. `known` keeps a process in the tree after the death of its parent.
-pub(crate) fn tree(known: &[ProcessId]) -> Option<Vec<ProcessReading>> {
-    let own_number = i32::try_from(std::process::id()).ok()?;
-    let mut readings = vec![read_own(own_number)?];
-    let mut seen = HashSet::from([own_number]);
+pub(crate) fn tree(root: u32, known: &[ProcessId]) -> Option<Vec<ProcessReading>> {
+    let number = i32::try_from(root).ok()?;
+    let is_own = root == std::process::id();
+    let mut readings = vec![if is_own { read_own(number)? } else { read(number)? }];
+    let mut seen = HashSet::from([number]);
     let mut census = None;
-    let mut waiting = children(own_number, &mut census);
+    let mut waiting = children(number, &mut census);
     // A number that now belongs to a stranger is recognised by its start and left out below.
     let starts: HashMap<i32, u64> = known.iter().map(|id| (id.number, id.start)).collect();
     waiting.extend(starts.keys());
@@ -88,6 +89,12 @@ pub(crate) fn pss_bytes(process: i32) -> Option<u64> {
 pub(crate) fn cpu_model() -> Option<String> {
     let info = procfs::CpuInfo::current().ok()?;
     info.model_name(0).map(str::to_owned)
+}
+
+#[expect(dead_code, reason = "grid")]
+/// Memory that new work could have without swapping.
+pub(crate) fn available_bytes() -> Option<u64> {
+    procfs::Meminfo::current().ok()?.mem_available
 }
 
 /// Memory of the machine.

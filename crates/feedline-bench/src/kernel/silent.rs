@@ -20,7 +20,7 @@ pub(crate) fn machine_time() -> Option<MachineReading> {
     None
 }
 
-pub(crate) fn tree(_known: &[ProcessId]) -> Option<Vec<ProcessReading>> {
+pub(crate) fn tree(_root: u32, _known: &[ProcessId]) -> Option<Vec<ProcessReading>> {
     None
 }
 
@@ -33,6 +33,10 @@ pub(crate) fn cpu_model() -> Option<String> {
 }
 
 pub(crate) fn memory_bytes() -> Option<u64> {
+    None
+}
+
+pub(crate) fn available_bytes() -> Option<u64> {
     None
 }
 

@@ -1,0 +1,224 @@
+//! Loaders under test: one child process for each, asked to load batches and metered while it does.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::driver::{Description, Driver};
+use super::{ExperimentError, Session};
+use crate::results::{Check, Measurement, Point, Stretch};
+use crate::{Digest, Probe, SystemProbe};
+
+/// How often the tree of a loader is sampled.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// What a loader is to load, and how.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Job {
+    pub(crate) contestant: String,
+    /// What a sample is: a kind and its parameters, as `feedline.bench.workloads` knows them.
+    pub(crate) workload: Value,
+    pub(crate) workers: u32,
+    /// Batches ahead for each worker.
+    pub(crate) prefetch: u32,
+    pub(crate) batch_size: u32,
+    pub(crate) batches: u32,
+    /// Seconds that the consumer takes for each batch, as a training step would.
+    pub(crate) step_s: f64,
+    /// How many samples' stretches are wanted.
+    pub(crate) trace: u32,
+}
+
+/// The colour of a loader, the same in every chart.
+pub(crate) fn colour(contestant: &str) -> usize {
+    const ORDER: [&str; 8] =
+        ["feedline", "torch", "feedline.torch", "torchdata", "spdl", "grain", "tf.data", "dali"];
+    ORDER.iter().position(|it| *it == contestant).unwrap_or(ORDER.len() - 1)
+}
+
+/// What a driver answers after a run.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    seconds: f64,
+    items: u64,
+    bytes: u64,
+    #[serde(default)]
+    figures: BTreeMap<String, f64>,
+    #[serde(default)]
+    waits_s: Vec<f64>,
+    #[serde(default)]
+    trace: Vec<Stretch>,
+    #[serde(default)]
+    switches: Option<(u64, u64)>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Ready {
+    #[serde(rename = "ready")]
+    _is_ready: bool,
+}
+
+/// The child processes of all loaders that take part.
+#[derive(Debug, Default)]
+pub(crate) struct Loaders {
+    drivers: BTreeMap<String, Driver>,
+    pub(crate) names: Vec<String>,
+    pub(crate) versions: BTreeMap<String, String>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Loaders {
+    /// Starts a child for each of `wanted` that can take part. Those named by the user must be able to;
+    /// those that are merely usual are noted as absent.
+    pub(crate) fn start(
+        wanted: &[String],
+        are_demanded: bool,
+        session: &Session<'_>,
+    ) -> Result<Self, ExperimentError> {
+        let mut scout = Driver::start(&session.python, "all contestants")?;
+        let Description { contestants, versions } = scout.describe()?;
+        let mut loaders = Self { versions, ..Self::default() };
+        let mut reason = None;
+        for name in wanted {
+            let absence = contestants.get(name).ok_or_else(|| {
+                let known = contestants.keys().cloned().collect::<Vec<_>>().join(", ");
+                ExperimentError::UnknownContestant { name: name.clone(), known }
+            })?;
+            match absence {
+                None => loaders.names.push(name.clone()),
+                Some(why) => {
+                    let absent = ExperimentError::Absent { name: name.clone(), why: why.clone() };
+                    if are_demanded {
+                        return Err(absent);
+                    }
+                    loaders.notes.push(format!("{name} took no part: {why}"));
+                    reason.get_or_insert(absent);
+                }
+            }
+        }
+        if loaders.names.is_empty() {
+            let nobody = || ExperimentError::Setting { problem: "`contestants` is empty".into() };
+            return Err(reason.unwrap_or_else(nobody));
+        }
+        for name in &loaders.names {
+            loaders.drivers.insert(name.clone(), Driver::start(&session.python, name)?);
+        }
+        Ok(loaders)
+    }
+
+    /// Runs a job once.
+    pub(crate) fn measure(
+        &mut self,
+        point: &Point,
+        round: u32,
+        job: &Job,
+        session: &Session<'_>,
+    ) -> Result<Measurement, ExperimentError> {
+        self.try_measure(point, round, job).inspect_err(|_| {
+            // One that broke down is replaced, so that the next point finds a working one.
+            if !session.is_interrupted()
+                && let Ok(driver) = Driver::start(&session.python, &job.contestant)
+            {
+                self.drivers.insert(job.contestant.clone(), driver);
+            }
+        })
+    }
+
+    fn try_measure(
+        &mut self,
+        point: &Point,
+        round: u32,
+        job: &Job,
+    ) -> Result<Measurement, ExperimentError> {
+        let driver = self.driver(&job.contestant)?;
+        let mut request = json!(job);
+        request["do"] = "load".into();
+        driver.ask::<Ready>(&request)?;
+        let mut probe = SystemProbe::with_interval(INTERVAL).of(driver.id());
+        probe.begin();
+        let answer: Answer = driver.ask(&json!({"do": "go"}))?;
+        let mut usage = probe.end();
+        if let Some((voluntary, involuntary)) = answer.switches {
+            usage.voluntary_switches = Some(voluntary);
+            usage.involuntary_switches = Some(involuntary);
+        }
+        Ok(Measurement {
+            point: point.clone(),
+            round,
+            seconds: answer.seconds,
+            items: answer.items,
+            bytes: Some(answer.bytes),
+            figures: answer.figures,
+            waits_s: answer.waits_s,
+            usage,
+            moments: probe.take_moments(),
+            trace: answer.trace,
+        })
+    }
+
+    /// Compares what all loaders deliver for a job with what the first one does.
+    ///
+    /// With a `tolerance` the mean difference of values may be up to that; without one all bytes must be
+    /// equal.
+    pub(crate) fn compare_outputs(
+        &mut self,
+        data: &str,
+        tolerance: Option<f64>,
+        job: impl Fn(&str) -> Option<Job>,
+        folder: &Path,
+        is_known: &dyn Fn(&str, &str) -> bool,
+    ) -> Result<Vec<Check>, ExperimentError> {
+        let names = self.names.clone();
+        let takers: Vec<(String, Job)> =
+            names.iter().filter_map(|name| Some((name.clone(), job(name)?))).collect();
+        let Some((reference, _)) = takers.first() else { return Ok(Vec::new()) };
+        let reference = reference.clone();
+        if takers.iter().all(|(name, _)| is_known(name, data)) {
+            return Ok(Vec::new());
+        }
+        let file = |name: &str| folder.join(format!(".output-{name}.npy"));
+        let checks = takers.iter().map(|(name, job)| {
+            #[derive(Deserialize)]
+            struct Saved {
+                digest: Digest,
+            }
+            #[derive(Deserialize)]
+            struct Apart {
+                mean: f64,
+                max: f64,
+            }
+            let driver = self.driver(name)?;
+            let mut request = json!(job);
+            request["do"] = "save".into();
+            request["to"] = json!(file(name));
+            let Saved { digest } = driver.ask(&request)?;
+            let of = json!([file(&reference), file(name)]);
+            let Apart { mean, max } = driver.ask(&json!({"do": "difference", "of": of}))?;
+            let agrees = if max == 0.0 { true } else { tolerance.is_some_and(|most| mean <= most) };
+            let what = if max == 0.0 {
+                "equal bit by bit".into()
+            } else {
+                format!("values differ by {mean:.2e} on average, {max:.2e} at most")
+            };
+            let (contestant, reference) = (name.clone(), reference.clone());
+            let digest = Some(digest);
+            Ok(Check { contestant, reference, data: data.into(), agrees, what, digest })
+        });
+        let checks: Result<Vec<Check>, ExperimentError> = checks.collect();
+        for (name, _) in &takers {
+            // Best effort: a file that was never written is not there to remove.
+            let _ = std::fs::remove_file(file(name));
+        }
+        checks
+    }
+
+    fn driver(&mut self, contestant: &str) -> Result<&mut Driver, ExperimentError> {
+        self.drivers.get_mut(contestant).ok_or_else(|| ExperimentError::Driver {
+            contestant: contestant.into(),
+            what: "could not be started again".into(),
+        })
+    }
+}

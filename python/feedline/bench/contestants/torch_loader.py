@@ -1,0 +1,67 @@
+"""torch's DataLoader."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
+
+from feedline.bench.jobs import Batch, Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from feedline.bench.jobs import Job
+
+
+class Samples(Dataset[Any]):
+    """A workload as a map-style dataset."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+
+    def __len__(self) -> int:
+        return len(self._traced)
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - tensors
+        info = get_worker_info()
+        values, trace = self._traced.sample(index, 0 if info is None else info.id)
+        if not isinstance(values, torch.Tensor):
+            values = torch.from_numpy(values)
+        return values, torch.from_numpy(trace)
+
+
+def timed_collate(samples: list[Any]) -> tuple[Any, Any, float]:
+    """Put samples together and say how long it took."""
+    began = time.monotonic()
+    values, trace = default_collate(samples)
+    return values, trace, time.monotonic() - began
+
+
+class Loading:
+    """torch's DataLoader as people use it."""
+
+    def loader(self, job: Job) -> DataLoader[Any]:
+        """Make the loader."""
+        return DataLoader(
+            Samples(Traced(job.workload, job.samples)),
+            batch_size=job.batch_size,
+            num_workers=job.workers,
+            prefetch_factor=job.prefetch if job.workers else None,
+            collate_fn=timed_collate,
+        )
+
+    def load(self, job: Job) -> Iterator[Batch]:
+        """Start the workers."""
+        return map(_batch, iter(self.loader(job)))
+
+    def figures(self) -> dict[str, float]:
+        """Tell nothing more."""
+        return {}
+
+
+def _batch(delivered: tuple[Any, Any, float]) -> Batch:
+    values, trace, collated_s = delivered
+    return Batch(values, trace.numpy(), collated_s)

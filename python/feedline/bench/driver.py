@@ -1,0 +1,226 @@
+"""The child process of `feedline bench`: answers requests, a JSON object per line each way.
+
+The protocol is told beside its other end, in ``feedline-bench``'s ``experiment/driver.rs``.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import feedline
+from feedline.bench.contestants import NAMES, absence, contestant
+from feedline.bench.jobs import Batch, Job
+from feedline.bench.workloads import workload
+from feedline.measure import Digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from feedline.bench.jobs import Contestant
+
+#: Waits of so many batches are told one by one.
+MOST_WAITS = 256
+
+#: Distributions whose versions belong into a report.
+DISTRIBUTIONS = (
+    "numpy",
+    "torch",
+    "torchvision",
+    "torchdata",
+    "spdl",
+    "grain",
+    "tensorflow",
+    "nvidia-dali-cuda120",
+    "pillow",
+    "protobuf",
+)
+
+
+class Driver:
+    """Answers requests one after the other."""
+
+    def __init__(self) -> None:
+        self._contestants: dict[str, Contestant] = {}
+        self._ready: tuple[Contestant, Job, Mapping[str, Any]] | None = None
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what a request asks and return the answer."""
+        actions: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "describe": self._describe,
+            "load": self._load,
+            "go": self._go,
+            "save": self._save,
+            "difference": self._difference,
+        }
+        return actions[request["do"]](request)
+
+    def _describe(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        versions = {"python": platform.python_version(), "feedline": feedline.__version__}
+        for name in DISTRIBUTIONS:
+            try:
+                versions[name] = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+        return {"contestants": {name: absence(name) for name in NAMES}, "versions": versions}
+
+    def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        loading, job = self._prepare(request)
+        self._ready = (loading, job, request)
+        gc.collect()
+        return {"ready": True}
+
+    def _prepare(self, request: Mapping[str, Any]) -> tuple[Contestant, Job]:
+        name = request["contestant"]
+        if name not in self._contestants:
+            self._contestants[name] = contestant(name)
+        job = Job(
+            described=request["workload"],
+            workload=workload(request["workload"]),
+            workers=request["workers"],
+            prefetch=request["prefetch"],
+            batch_size=request["batch_size"],
+            batches=request["batches"],
+        )
+        return self._contestants[name], job
+
+    def _go(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        if self._ready is None:
+            msg = "nothing is ready; ask to load first"
+            raise ValueError(msg)
+        (loading, job, request), self._ready = self._ready, None
+        switched = _switches()
+        course = Course(loading.load, job, request["step_s"], request["trace"])
+        switched = tuple(now - then for now, then in zip(_switches(), switched, strict=True))
+        return {**course.answer(loading.figures()), "switches": switched}
+
+    def _save(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        loading, job = self._prepare(request)
+        digest, values = Digest(), []
+        for batch in loading.load(job):
+            array = np.asarray(batch.values)
+            digest.update(array)
+            values.append(array.copy())
+        loading.figures()
+        np.save(request["to"], np.concatenate(values))
+        return {"digest": digest.finish()}
+
+    def _difference(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        first, second = (np.load(Path(path)) for path in request["of"])
+        if first.shape != second.shape:
+            msg = f"shapes differ: {first.shape} and {second.shape}"
+            raise ValueError(msg)
+        apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
+        return {"mean": float(apart.mean()), "max": float(apart.max())}
+
+
+class Course:
+    """One pass over all batches, timed at every step."""
+
+    def __init__(
+        self, load: Callable[[Job], Iterator[Batch]], job: Job, step_s: float, traced: int
+    ) -> None:
+        self.items = self.bytes = 0
+        self._step_s = step_s
+        self._traced = traced
+        self._traces: list[Any] = []
+        self._collated_s: list[float] = []
+        self._waits_s: list[float] = []
+        self._began = time.monotonic()
+        iterator = load(job)
+        self._started = time.monotonic()
+        self._run(iterator)
+        self._ended = time.monotonic()
+
+    def _run(self, iterator: Iterator[Batch]) -> None:
+        while True:
+            asked = time.monotonic()
+            batch = next(iterator, None)
+            waited = time.monotonic() - asked
+            if batch is None:
+                self._end_s = waited
+                return
+            self._waits_s.append(waited)
+            self.items += len(batch.values)
+            self.bytes += batch.values.nbytes
+            if batch.trace is not None:
+                self._traces.append(batch.trace)
+            if batch.collated_s is not None:
+                self._collated_s.append(batch.collated_s)
+            del batch
+            if self._step_s > 0:
+                time.sleep(self._step_s)
+
+    def answer(self, told: Mapping[str, float]) -> dict[str, Any]:
+        """Tell what was measured, and what the loader told."""
+        figures = {
+            "start_s": self._started - self._began,
+            "end_s": self._end_s,
+            "step_s": self._step_s,
+            **told,
+        }
+        if self._waits_s:
+            figures["first_batch_s"] = self._started - self._began + self._waits_s[0]
+            figures["wait_s"] = sum(self._waits_s)
+        if self._collated_s:
+            figures["collate_s"] = sum(self._collated_s) / len(self._collated_s)
+        answer: dict[str, Any] = {
+            "seconds": self._ended - self._began,
+            "items": self.items,
+            "bytes": self.bytes,
+            "waits_s": self._waits_s[:MOST_WAITS],
+            "figures": figures,
+        }
+        if self._traces:
+            trace = np.concatenate(self._traces)
+            figures["fetch_s"] = float((trace[:, 3] - trace[:, 2]).mean())
+            answer["trace"] = [
+                [
+                    int(worker),
+                    int(index),
+                    round(begin - self._began, 6),
+                    round(end - self._began, 6),
+                ]
+                for worker, index, begin, end in trace[: self._traced].tolist()
+            ]
+        return answer
+
+
+def _switches() -> tuple[int, int]:
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_nvcsw + children.ru_nvcsw, own.ru_nivcsw + children.ru_nivcsw
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    # Whatever a library prints must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")  # such as torch's advice on the number of workers
+    driver = Driver()
+    try:
+        for line in sys.stdin:
+            try:
+                answer = driver.answer(json.loads(line))
+            except Exception as problem:
+                answer = {"error": f"{type(problem).__name__}: {problem}"}
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
