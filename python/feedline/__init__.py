@@ -22,6 +22,7 @@ from feedline.images import Images, images
 from feedline.loader import Loader
 from feedline.pipeline import Pipeline, concat, mix
 from feedline.randomness import rng
+from feedline.shards import tar
 from feedline.sources import arrays, npy
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "mix",
     "npy",
     "rng",
+    "tar",
 ]
 
 # Workers may be inside a Python function; they must be gone before the interpreter is.

@@ -43,6 +43,8 @@ pub mod _feedline {
     #[pymodule_export]
     use crate::contest::{NativeContest, NativeDigest};
     #[pymodule_export]
+    use crate::encoded::{expand_braces, open_tar};
+    #[pymodule_export]
     use crate::loader::{NativeEpoch, NativeLoader, close_all};
     #[cfg(target_os = "linux")]
     #[pymodule_export]

@@ -75,7 +75,7 @@ pub enum ArchiveError {
     #[error("reading was interrupted")]
     Interrupted,
     /// The system refused, or the compressed data is damaged.
-    #[error(transparent)]
+    #[error("{0}")]
     Io(#[from] io::Error),
 }
 

@@ -1,8 +1,8 @@
 //! What a member's name says: which sample it belongs to, and which part of it it is.
 
 /// Splits a name into key and extensions, by webdataset's rule: the key goes up to the first dot of
-/// the base name. `None` for members that belong to no sample: names without a dot, hidden ones, and
-/// `__…__` at the top, which webdataset keeps for itself.
+/// the base name. `None` for members that belong to no sample: names without an extension, hidden
+/// ones, and `__…__` at the top, which webdataset keeps for itself.
 ///
 /// Names are data: `..` and a leading `/` are letters of the key like any others.
 pub(super) fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -12,7 +12,7 @@ pub(super) fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let base = name.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let dot = base + name[base..].iter().position(|byte| *byte == b'.')?;
     // Webdataset takes `a/.b.jpg` for part `b.jpg` of `a/`; what hides is left alone here.
-    (dot > base).then(|| (&name[..dot], &name[dot + 1..]))
+    (dot > base && dot + 1 < name.len()).then(|| (&name[..dot], &name[dot + 1..]))
 }
 
 /// Whether the first component is `__…__`.
@@ -35,8 +35,9 @@ mod tests {
         assert_eq!(split("dir.v1/img.0001.seg.png"), Some(("dir.v1/img", "0001.seg.png")));
         assert_eq!(split("../../x.jpg"), Some(("../../x", "jpg")));
         assert_eq!(split("/abs/x.jpg"), Some(("/abs/x", "jpg")));
-        assert_eq!(split("a."), Some(("a", "")));
-        for none in ["README", "dir.v1/README", ".hidden.jpg", "a/.b.jpg", "__meta__/a.jpg", ""] {
+        for none in
+            ["README", "a.", "dir.v1/README", ".hidden.jpg", "a/.b.jpg", "__meta__/a.jpg", ""]
+        {
             assert_eq!(split(none), None, "{none}");
         }
         assert_eq!(split("__a__.jpg"), Some(("__a__", "jpg")));

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * **The key** goes up to the first dot of the base name; what follows, in lower case, names the
-//!   part. Members without a dot, with a leading dot, or in a folder `__…__` belong to no sample.
+//!   part. Members without an extension, with a leading dot, or in a folder `__…__` belong to no sample.
 //! * **Links, devices and folders** are passed over. Names are data, never paths: `..` and a leading
 //!   `/` do nothing.
 //! * **A part that comes again** begins another sample with the same key. Members of one key that are

@@ -1,0 +1,174 @@
+"""Samples in tar shards."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from feedline import _arguments
+from feedline._feedline import expand_braces, open_tar
+from feedline.pipeline import Pipeline
+
+__all__ = ["tar"]
+
+
+def tar(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    parts: Sequence[str] | None = None,
+    *,
+    streaming: bool = False,
+    window: int | None = None,
+    buffer: int | str = "1GiB",
+    cache_dir: str | os.PathLike[str] | None = None,
+    max_bytes: int | str = "256MiB",
+    progress: bool = False,
+) -> Pipeline:
+    """Read samples from tar shards in WebDataset's layout.
+
+    Neighbouring members whose paths agree up to the first dot of the file name are one sample:
+    ``0001.jpg`` and ``0001.cls`` are the parts ``jpg`` and ``cls`` of sample ``0001``. Parts are
+    read by their last extension: ``cls`` (and ``class``, ``index``, ``id``, ``count``) as int64,
+    ``txt`` and ``json`` as text, ``npy`` as arrays of the first sample's dtype and shape, others as
+    bytes.
+
+    Each shard is looked through once, when it is first opened; what was found is kept in a cache
+    folder and used until the shard changes. A shard that was cut off, or whose headers are
+    damaged, is an error now, never a shorter epoch.
+
+    Parameters
+    ----------
+    path
+        A shard, a pattern such as ``"shard-{000..015}.tar"`` or ``"train/*.tar"``, or a list of
+        them. What a ``*`` stands for comes in the order of the names.
+    parts
+        The parts to read, by their extensions; by default those of the first sample.
+        ``"jpg;png"`` takes whichever is there and is called ``jpg``; ``"__key__"`` is the sample's
+        name.
+    streaming
+        Read shards from front to back instead of picking samples out of them. Shuffling then takes
+        the shards in random order and shuffles within a window. Compressed shards (``.tar.gz``,
+        ``.tar.zst``) can only be read so; for slow disks it is the better way too.
+    window
+        With `streaming`: how many consecutive samples are shuffled with each other. By default
+        1,024, or fewer where two such windows would not fit into `buffer`.
+    buffer
+        With `streaming`: how many bytes of samples may wait in memory, such as ``"1GiB"``.
+    cache_dir
+        Where to keep what was found in the shards; by default ``feedline/tar`` in the user's cache
+        folder (``$XDG_CACHE_HOME``).
+    max_bytes
+        A sample with more bytes is an error and not read.
+    progress
+        Whether to count members on standard error while shards are looked through.
+
+    Returns
+    -------
+    Pipeline
+        Of one field per part. Batches are dicts.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such shard.
+    ValueError
+        If a shard is damaged, cut off, or compressed and not streamed; if no sample has such a
+        part; if the window does not fit into the buffer.
+
+    Examples
+    --------
+    >>> import io, pathlib, tarfile, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with tarfile.open(folder / "shard-0.tar", "w") as shard:
+    ...     for name, content in [
+    ...         ("a.txt", b"one"),
+    ...         ("a.cls", b"1"),
+    ...         ("b.txt", b"two"),
+    ...         ("b.cls", b"2"),
+    ...     ]:
+    ...         member = tarfile.TarInfo(name)
+    ...         member.size = len(content)
+    ...         shard.addfile(member, io.BytesIO(content))
+    >>> pairs = tar(folder / "shard-{0..0}.tar", ["txt", "cls"], cache_dir=folder)
+    >>> print(pairs)
+    2 samples
+      tar('shard-{0..0}.tar')
+    delivers {txt: text [*], cls: int64 []}
+    >>> from feedline import Loader
+    >>> for batch in Loader(pairs, batch_size=2):
+    ...     print(batch["txt"], batch["cls"])
+    ['one', 'two'] [1 2]
+    """
+    streaming = _arguments.flag("streaming", streaming)
+    if window is not None:
+        window = _arguments.whole("window", window, 1)
+        if not streaming:
+            msg = (
+                "window is for streaming=True; without it all samples are shuffled with each other"
+            )
+            raise ValueError(msg)
+    source = open_tar(
+        _shards(path),
+        None if parts is None else _parts(parts),
+        cache_dir,
+        _arguments.size("max_bytes", max_bytes),
+        streaming,
+        window,
+        _arguments.size("buffer", buffer),
+        _arguments.flag("progress", progress),
+    )
+    return Pipeline(source, named=True, stages=(f"tar({_shown(path)})",))
+
+
+def _shards(path: Any) -> list[str]:  # noqa: ANN401 - checked
+    """Name all shards, in their order."""
+    if isinstance(path, (str, os.PathLike)):
+        given = [path]
+    elif isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
+        given = list(path)
+    else:
+        msg = f"path must be a shard, a pattern, or a list of them, got {path!r}"
+        raise TypeError(msg)
+    shards: list[str] = []
+    for pattern in given:
+        text = os.fsdecode(pattern)
+        # What is there under that very name is no pattern.
+        names = [text] if os.path.lexists(text) else expand_braces(text)
+        for name in names:
+            # Not `Path.glob`: that takes no absolute pattern.
+            found = sorted(glob.glob(name)) if _is_glob(name) else [name]  # noqa: PTH207
+            if not found:
+                msg = f"no file matches {name!r}"
+                raise FileNotFoundError(msg)
+            shards += found
+    if not shards:
+        msg = "tar() needs at least one shard, e.g. tar('shard-{000..015}.tar')"
+        raise ValueError(msg)
+    return shards
+
+
+def _is_glob(name: str) -> bool:
+    return glob.has_magic(name) and not os.path.lexists(name)
+
+
+def _parts(parts: Any) -> list[str]:  # noqa: ANN401 - checked
+    if isinstance(parts, str):
+        msg = f"parts must be a list of extensions, got the text {parts!r}; pass [{parts!r}]"
+        raise TypeError(msg)
+    named = list(parts)
+    for part in named:
+        if not isinstance(part, str) or not part:
+            msg = f"parts must be extensions such as 'jpg', got {part!r}"
+            raise TypeError(msg) if not isinstance(part, str) else ValueError(msg)
+    if not named:
+        msg = "parts must name at least one extension, e.g. ['jpg', 'cls']"
+        raise ValueError(msg)
+    return named
+
+
+def _shown(path: Any) -> str:  # noqa: ANN401 - checked by now
+    if isinstance(path, (str, os.PathLike)):
+        # Only the last part of it; an escaped name stays on its line.
+        return repr(os.path.basename(os.fsdecode(path)))  # noqa: PTH119 - a pattern is no path
+    return f"{len(path)} shards"
