@@ -61,7 +61,7 @@ fn stored(
             picture,
         );
     }
-    let mut session = jpeg::Session::open(bytes, &options.limits)?;
+    let mut session = jpeg::Session::open(bytes, &options.limits, None)?;
     session.start(options.color, 8, None)?;
     let (width, height) = session.scaled_size();
     session.read(height, picture.reset(width, height, options.color.channels()))

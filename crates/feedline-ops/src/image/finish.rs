@@ -58,8 +58,26 @@ pub struct Finish {
     dtype: Dtype,
     layout: Layout,
     channels: usize,
-    /// 256 results per channel; empty for bytes that stay as they are.
+    /// The result of each byte, channel by channel, in single precision; empty for bytes that stay.
     results: Vec<f32>,
+    numbers: Numbers,
+}
+
+/// The same results as they lie in memory, 256 for each channel.
+#[derive(Clone, Debug, PartialEq)]
+enum Numbers {
+    Bytes,
+    Halves(Vec<[[u8; 2]; 256]>),
+    Singles(Vec<[[u8; 4]; 256]>),
+}
+
+/// Which sides of a picture change places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flips {
+    /// Left becomes right.
+    pub horizontal: bool,
+    /// Top becomes bottom.
+    pub vertical: bool,
 }
 
 impl Finish {
@@ -70,7 +88,7 @@ impl Finish {
         } else {
             (0..channels * 256).map(|i| (i % 256) as f32).collect()
         };
-        Self { dtype, layout, channels, results }
+        Self { dtype, layout, channels, results, numbers: Numbers::Bytes }.tabulated()
     }
 
     /// Divides by 255, so that values lie between 0 and 1. Bytes stay bytes.
@@ -79,16 +97,34 @@ impl Finish {
         for x in &mut self.results {
             *x /= 255.0;
         }
-        self
+        self.tabulated()
     }
 
-    /// Subtracts the channel's mean and divides by its deviation.
+    /// Subtracts the channel's mean and divides by its deviation. Bytes stay bytes.
     pub fn normalized(mut self, mean: &[f32], deviation: &[f32]) -> Result<Self, ImageError> {
         if mean.len() != self.channels || deviation.len() != self.channels {
             return Err(OpError::Channels { means: mean.len(), deviations: deviation.len() }.into());
         }
         crate::normalize(&mut self.results, mean, deviation)?;
-        Ok(self)
+        Ok(self.tabulated())
+    }
+
+    fn tabulated(mut self) -> Self {
+        fn tables<const N: usize>(
+            results: &[f32],
+            bytes: impl Fn(f32) -> [u8; N],
+        ) -> Vec<[[u8; N]; 256]> {
+            let channels = results.chunks_exact(256);
+            channels.map(|channel| std::array::from_fn(|byte| bytes(channel[byte]))).collect()
+        }
+        let results = &self.results;
+        self.numbers = match self.dtype {
+            Dtype::U8 => Numbers::Bytes,
+            Dtype::F16 => Numbers::Halves(tables(results, |x| f16::from_f32(x).to_ne_bytes())),
+            Dtype::Bf16 => Numbers::Halves(tables(results, |x| bf16::from_f32(x).to_ne_bytes())),
+            Dtype::F32 => Numbers::Singles(tables(results, f32::to_ne_bytes)),
+        };
+        self
     }
 
     /// Channels of the pixels it takes.
@@ -115,7 +151,18 @@ impl Finish {
     pub fn write(
         &self,
         pixels: &[u8],
+        size: (usize, usize),
+        out: &mut [u8],
+    ) -> Result<(), ImageError> {
+        self.write_flipped(pixels, size, Flips::default(), out)
+    }
+
+    /// The same for the mirrored picture.
+    pub fn write_flipped(
+        &self,
+        pixels: &[u8],
         (height, width): (usize, usize),
+        flips: Flips,
         out: &mut [u8],
     ) -> Result<(), ImageError> {
         let expected = self.bytes((height, width));
@@ -126,15 +173,24 @@ impl Finish {
             let (input, output) = (pixels.len(), height * width * self.channels);
             return Err(OpError::Lengths { input, output }.into());
         }
-        match self.dtype {
-            Dtype::U8 => self.place(pixels, out, |_, byte| [byte]),
-            Dtype::F16 => {
-                self.place(pixels, out, |at, _| f16::from_f32(self.results[at]).to_ne_bytes())
+        if out.is_empty() {
+            return Ok(());
+        }
+        match &self.numbers {
+            Numbers::Bytes => self.place(pixels, width, flips, out, |_, byte| [byte]),
+            Numbers::Halves(tables) => {
+                self.place(pixels, width, flips, out, |channel, byte| {
+                    tables[channel][usize::from(byte)]
+                });
             }
-            Dtype::Bf16 => {
-                self.place(pixels, out, |at, _| bf16::from_f32(self.results[at]).to_ne_bytes())
-            }
-            Dtype::F32 => self.place(pixels, out, |at, _| self.results[at].to_ne_bytes()),
+            Numbers::Singles(tables) => match (self.layout, &tables[..]) {
+                (Layout::Chw, [red, green, blue]) => {
+                    planes([red, green, blue], pixels, width, flips, out);
+                }
+                _ => self.place(pixels, width, flips, out, |channel, byte| {
+                    tables[channel][usize::from(byte)]
+                }),
+            },
         }
         Ok(())
     }
@@ -143,25 +199,55 @@ impl Finish {
     fn place<const N: usize>(
         &self,
         pixels: &[u8],
+        width: usize,
+        flips: Flips,
         out: &mut [u8],
         number: impl Fn(usize, u8) -> [u8; N],
     ) {
         let channels = self.channels;
-        match self.layout {
-            Layout::Hwc => {
-                for (i, (&byte, to)) in pixels.iter().zip(out.chunks_exact_mut(N)).enumerate() {
-                    to.copy_from_slice(&number(i % channels * 256 + usize::from(byte), byte));
+        let height = pixels.len() / (width * channels);
+        let plane = height * width * N;
+        for (y, row) in pixels.chunks_exact(width * channels).enumerate() {
+            let y = if flips.vertical { height - 1 - y } else { y };
+            for (x, pixel) in row.chunks_exact(channels).enumerate() {
+                let x = if flips.horizontal { width - 1 - x } else { x };
+                for (channel, &byte) in pixel.iter().enumerate() {
+                    let at = match self.layout {
+                        Layout::Hwc => ((y * width + x) * channels + channel) * N,
+                        Layout::Chw => channel * plane + (y * width + x) * N,
+                    };
+                    out[at..at + N].copy_from_slice(&number(channel, byte));
                 }
             }
-            Layout::Chw => {
-                let plane = out.len() / channels;
-                for (channel, plane) in out.chunks_exact_mut(plane.max(1)).enumerate() {
-                    let bytes = pixels.iter().skip(channel).step_by(channels);
-                    for (&byte, to) in bytes.zip(plane.chunks_exact_mut(N)) {
-                        to.copy_from_slice(&number(channel * 256 + usize::from(byte), byte));
-                    }
-                }
-            }
+        }
+    }
+}
+
+/// What training mostly wants, in one pass: three planes of single precision.
+fn planes(tables: [&[[u8; 4]; 256]; 3], pixels: &[u8], width: usize, flips: Flips, out: &mut [u8]) {
+    let plane = out.len() / 3;
+    let (red, rest) = out.split_at_mut(plane);
+    let (green, blue) = rest.split_at_mut(plane);
+    let height = pixels.len() / (width * 3);
+    for (y, row) in pixels.chunks_exact(width * 3).enumerate() {
+        let y = if flips.vertical { height - 1 - y } else { y };
+        let line = y * width * 4..(y + 1) * width * 4;
+        let red = red[line.clone()].as_chunks_mut().0;
+        let green = green[line.clone()].as_chunks_mut().0;
+        let blue = blue[line].as_chunks_mut().0;
+        let row = row.as_chunks::<3>().0;
+        let put = |(((pixel, red), green), blue): (
+            ((&[u8; 3], &mut [u8; 4]), &mut [u8; 4]),
+            &mut [u8; 4],
+        )| {
+            *red = tables[0][usize::from(pixel[0])];
+            *green = tables[1][usize::from(pixel[1])];
+            *blue = tables[2][usize::from(pixel[2])];
+        };
+        if flips.horizontal {
+            row.iter().rev().zip(red).zip(green).zip(blue).for_each(put);
+        } else {
+            row.iter().zip(red).zip(green).zip(blue).for_each(put);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Decode, crop, resize, flip, normalise and lay out in one go, straight into the batch's slot.
 
-use super::jpeg::{Columns, Session};
+use super::jpeg::{Columns, Entropy, Session};
 use super::recipe::Origin;
 use super::resize::{Area, Resizer, Source, Window};
 use super::{
-    DecodeOptions, Finish, Format, Header, ImageError, Limits, Orientation, Picture, Recipe,
+    DecodeOptions, Finish, Flips, Format, Header, ImageError, Limits, Orientation, Picture, Recipe,
     decode, flip, header,
 };
 
@@ -12,6 +12,7 @@ use super::{
 #[derive(Debug, Default)]
 pub struct Scratch {
     resizer: Resizer,
+    entropy: Entropy,
     /// The decoded part.
     part: Picture,
     /// The resized part.
@@ -53,7 +54,8 @@ impl<'a> Decoder<'a> {
         scratch: &mut Scratch,
     ) -> Result<(), ImageError> {
         let size = self.make(recipe, scratch)?;
-        finish.write(scratch.resized.pixels(), size, out)
+        let flips = Flips { horizontal: recipe.flip_horizontal, vertical: recipe.flip_vertical };
+        finish.write_flipped(scratch.resized.pixels(), size, flips, out)
     }
 
     /// Follows the recipe and gives the pixels, for operations that come between them and the finish.
@@ -63,17 +65,24 @@ impl<'a> Decoder<'a> {
         picture: &mut Picture,
         scratch: &mut Scratch,
     ) -> Result<(), ImageError> {
-        self.make(recipe, scratch)?;
+        let (_, width) = self.make(recipe, scratch)?;
+        let (pixels, channels) = (scratch.resized.pixels_mut(), recipe.color.channels());
+        if recipe.flip_horizontal {
+            flip::horizontal(pixels, width, channels);
+        }
+        if recipe.flip_vertical {
+            flip::vertical(pixels, width * channels);
+        }
         std::mem::swap(picture, &mut scratch.resized);
         Ok(())
     }
 
-    /// Leaves the result in `scratch.resized`.
+    /// Leaves the result in `scratch.resized`, but for the flips.
     fn make(&self, recipe: &Recipe, scratch: &mut Scratch) -> Result<(usize, usize), ImageError> {
         let origin = Origin::of(recipe, self.header.size(recipe.orientation))?;
         let lying = recipe.orientation && self.header.orientation != Orientation::Upright;
         let (area, window) = if self.header.format == Format::Jpeg && !lying {
-            self.jpeg_part(recipe, &origin, &mut scratch.part)?
+            self.jpeg_part(recipe, &origin, &mut scratch.entropy, &mut scratch.part)?
         } else {
             let options = DecodeOptions {
                 color: recipe.color,
@@ -83,7 +92,7 @@ impl<'a> Decoder<'a> {
             decode(self.bytes, &options, &mut scratch.part)?;
             origin.scaled(8)
         };
-        let Scratch { resizer, part, resized } = scratch;
+        let Scratch { resizer, part, resized, .. } = scratch;
         let (height, width) = origin.out;
         let channels = part.channels();
         let source = Source { pixels: part.pixels(), width: part.width(), channels, area };
@@ -93,12 +102,6 @@ impl<'a> Decoder<'a> {
         } else {
             source.copy_to(to);
         }
-        if recipe.flip_horizontal {
-            flip::horizontal(to, width, channels);
-        }
-        if recipe.flip_vertical {
-            flip::vertical(to, width * channels);
-        }
         Ok((height, width))
     }
 
@@ -107,9 +110,10 @@ impl<'a> Decoder<'a> {
         &self,
         recipe: &Recipe,
         origin: &Origin,
+        entropy: &mut Entropy,
         part: &mut Picture,
     ) -> Result<(Area, Window), ImageError> {
-        let mut session = Session::open(self.bytes, &self.limits)?;
+        let mut session = Session::open(self.bytes, &self.limits, Some(entropy))?;
         if session.size() != (self.header.width, self.header.height) {
             return Err(ImageError::decode(Format::Jpeg, "two frames of different size"));
         }

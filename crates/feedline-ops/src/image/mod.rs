@@ -58,7 +58,7 @@ pub use beside::{move_boxes, move_points};
 pub use decode::{DecodeOptions, decode};
 pub use draw::Draw;
 pub use error::ImageError;
-pub use finish::{Dtype, Finish, Layout};
+pub use finish::{Dtype, Finish, Flips, Layout};
 pub use format::Format;
 pub use fused::{Decoder, Scratch};
 pub use header::{Header, header};

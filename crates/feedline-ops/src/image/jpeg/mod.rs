@@ -1,9 +1,11 @@
 //! JPEG files, by libjpeg-turbo's decoder.
 
+mod entropy;
 mod markers;
 mod session;
 mod sys;
 
+pub(super) use entropy::Entropy;
 pub(super) use markers::header;
 pub(super) use session::{Columns, Session};
 

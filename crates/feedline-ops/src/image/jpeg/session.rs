@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_long};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::sys;
+use super::{Entropy, entropy, sys};
 use crate::image::{Color, Format, ImageError, Limits};
 
 /// What the library is asked to put out. Keep the order in step with `shim.c`.
@@ -37,12 +37,17 @@ pub(in crate::image) struct Session<'a> {
     row: usize,
     /// CMYK rows on their way to become RGB.
     cmyk: Vec<u8>,
-    _reads: PhantomData<&'a [u8]>,
+    _entropy: PhantomData<&'a mut Entropy>,
 }
 
 impl<'a> Session<'a> {
-    /// Reads the header and checks it against the limits.
-    pub(in crate::image) fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, ImageError> {
+    /// Reads the header and checks it against the limits. Baseline files are decoded by `entropy`, others, and
+    /// all without it, by the library alone.
+    pub(in crate::image) fn open(
+        bytes: &'a [u8],
+        limits: &Limits,
+        entropy: Option<&'a mut Entropy>,
+    ) -> Result<Self, ImageError> {
         // SAFETY: no arguments; a null answer is handled.
         let jpeg = NonNull::new(unsafe { sys::feedline_jpeg_new() })
             .ok_or_else(|| ImageError::decode(Format::Jpeg, "no memory for a decoder"))?;
@@ -55,8 +60,15 @@ impl<'a> Session<'a> {
             output: Output::Rgb,
             row: 0,
             cmyk: Vec::new(),
-            _reads: PhantomData,
+            _entropy: PhantomData,
         };
+        if let Some(entropy) = entropy {
+            let state = std::ptr::from_mut(entropy).cast();
+            let hooks = sys::EntropyHooks { state, begin: entropy::begin, mcu: entropy::mcu };
+            // SAFETY: the state is borrowed for `'a`, which is longer than the decoder lives, and used by
+            // nothing else meanwhile.
+            unsafe { sys::feedline_jpeg_entropy(jpeg.as_ptr(), &hooks) };
+        }
         let memory = c_long::try_from(limits.bytes).unwrap_or(c_long::MAX);
         // SAFETY: `jpeg` came from `feedline_jpeg_new`; `bytes` outlive the session by `'a`.
         let code = unsafe {

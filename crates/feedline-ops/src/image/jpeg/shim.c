@@ -27,10 +27,29 @@ enum { OK = 0, FAILED = 1 };
 /* Keep the order in step with `Output` in session.rs. */
 enum { AS_GRAY = 0, AS_RGB = 1, AS_RGBX = 2, AS_CMYK = 3 };
 
+/* One scan as entropy/mod.rs wants it described. Keep in step with `Scan` there. */
+typedef struct {
+    uint32_t blocks, mcus_per_row, first_column, last_column, restart_interval;
+    uint8_t component[10];
+    uint8_t needed[10];        /* 0 nothing, 1 only the DC coefficient, 2 everything */
+    uint8_t dc[10], ac[10];
+    const JHUFF_TBL *dc_tables[4], *ac_tables[4];
+    const uint8_t *data;
+    size_t length;
+} feedline_scan;
+
+/* An entropy decoder in place of libjpeg's, or nulls. */
+typedef struct {
+    void *state;
+    int (*begin)(void *state, const feedline_scan *scan);
+    int (*mcu)(void *state, JBLOCKROW *blocks);
+} feedline_entropy;
+
 typedef struct {
     struct jpeg_decompress_struct decompress;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
+    feedline_entropy entropy;
     jmp_buf door;
     int exhausted;             /* the source had to invent an end of image */
     char message[JMSG_LENGTH_MAX];
@@ -136,6 +155,12 @@ const char *feedline_jpeg_message(const feedline_jpeg *jpeg)
     return jpeg->message;
 }
 
+/* The entropy decoder's state must live until the decoder is freed; null for libjpeg's own. */
+void feedline_jpeg_entropy(feedline_jpeg *jpeg, const feedline_entropy *entropy)
+{
+    jpeg->entropy = *entropy;
+}
+
 int feedline_jpeg_open(feedline_jpeg *jpeg, const uint8_t *bytes, size_t length, long memory,
                        feedline_jpeg_facts *facts)
 {
@@ -156,6 +181,52 @@ int feedline_jpeg_open(feedline_jpeg *jpeg, const uint8_t *bytes, size_t length,
     facts->multiple_scans = d->progressive_mode || d->comps_in_scan < d->num_components;
     facts->position = (uint32_t)(length - d->src->bytes_in_buffer);
     return OK;
+}
+
+/* Stands in for libjpeg's decode_mcu: same arguments, same coefficients. */
+static boolean decode_mcu(j_decompress_ptr d, JBLOCKROW *blocks)
+{
+    feedline_jpeg *jpeg = (feedline_jpeg *)d->client_data;
+    int code = (*jpeg->entropy.mcu)(jpeg->entropy.state, blocks);
+    if (code == 0)
+        return TRUE;
+    const char *reason = code == 1   ? "a Huffman code that its tables do not have"
+                         : code == 2 ? "a marker before the end of the data"
+                         : code == 3 ? ENDS_EARLY
+                                     : "a restart marker out of order";
+    snprintf(jpeg->message, sizeof jpeg->message, "%s", reason);
+    longjmp(jpeg->door, 1);
+}
+
+/* Takes over from libjpeg's entropy decoder if the file has one sequential Huffman scan. */
+static void take_over(feedline_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *d = &jpeg->decompress;
+    feedline_scan scan;
+    if (!jpeg->entropy.state || d->progressive_mode || d->arith_code || d->inputctl->has_multiple_scans ||
+        d->data_precision != 8 || d->unread_marker != 0 || d->blocks_in_MCU > 10)
+        return;
+    memset(&scan, 0, sizeof scan);
+    scan.blocks = (uint32_t)d->blocks_in_MCU;
+    scan.mcus_per_row = d->MCUs_per_row;
+    scan.first_column = d->master->first_iMCU_col;
+    scan.last_column = d->master->last_iMCU_col;
+    scan.restart_interval = d->restart_interval;
+    for (int i = 0; i < d->blocks_in_MCU; i++) {
+        const jpeg_component_info *component = d->cur_comp_info[d->MCU_membership[i]];
+        scan.component[i] = (uint8_t)d->MCU_membership[i];
+        scan.needed[i] = !component->component_needed ? 0 : component->DCT_scaled_size > 1 ? 2 : 1;
+        scan.dc[i] = (uint8_t)component->dc_tbl_no;
+        scan.ac[i] = (uint8_t)component->ac_tbl_no;
+    }
+    for (int i = 0; i < 4; i++) {
+        scan.dc_tables[i] = d->dc_huff_tbl_ptrs[i];
+        scan.ac_tables[i] = d->ac_huff_tbl_ptrs[i];
+    }
+    scan.data = d->src->next_input_byte;
+    scan.length = d->src->bytes_in_buffer;
+    if ((*jpeg->entropy.begin)(jpeg->entropy.state, &scan) == 0)
+        d->entropy->decode_mcu = decode_mcu;
 }
 
 int feedline_jpeg_start(feedline_jpeg *jpeg, feedline_jpeg_plan *plan)
@@ -182,6 +253,7 @@ int feedline_jpeg_start(feedline_jpeg *jpeg, feedline_jpeg_plan *plan)
     jpeg_crop_scanline(d, &x, &width);
     plan->x = x;
     plan->width = width;
+    take_over(jpeg);
     return OK;
 }
 

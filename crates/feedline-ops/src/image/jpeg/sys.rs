@@ -1,6 +1,6 @@
 //! The functions of `shim.c`, which tells what they promise.
 
-use std::ffi::{c_char, c_int, c_long};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 // Brings the library itself into the link.
 use mozjpeg_sys as _;
@@ -36,10 +36,18 @@ pub(super) struct Plan {
     pub(super) row_alignment: u32,
 }
 
+#[repr(C)]
+pub(super) struct EntropyHooks {
+    pub(super) state: *mut c_void,
+    pub(super) begin: unsafe extern "C" fn(*mut c_void, *const super::entropy::Scan) -> c_int,
+    pub(super) mcu: unsafe extern "C" fn(*mut c_void, *const *mut [i16; 64]) -> c_int,
+}
+
 unsafe extern "C" {
     pub(super) fn feedline_jpeg_new() -> *mut Jpeg;
     pub(super) fn feedline_jpeg_free(jpeg: *mut Jpeg);
     pub(super) fn feedline_jpeg_message(jpeg: *const Jpeg) -> *const c_char;
+    pub(super) fn feedline_jpeg_entropy(jpeg: *mut Jpeg, entropy: *const EntropyHooks);
     pub(super) fn feedline_jpeg_open(
         jpeg: *mut Jpeg,
         bytes: *const u8,

@@ -1,0 +1,124 @@
+//! The fused kernel against nothing but a full decode.
+
+use anyhow::bail;
+use feedline_bench::{Contest, Outcome};
+use feedline_ops::image::{
+    DecodeOptions, Decoder, Dtype, Finish, Layout, Limits, Picture, Recipe, Rect, Scratch, decode,
+};
+
+use crate::bench::Bench;
+use crate::photos::Photos;
+
+/// What is measured against each other.
+pub(crate) const SIDES: [&str; 3] = ["full decode", "fused", "fused whole"];
+
+pub(crate) fn table(bench: &mut Bench, photos: &Photos) -> anyhow::Result<()> {
+    let passes = bench.size(6, 1);
+    let title = format!(
+        "random resized crops of 224, flipped and normalised, float32 CHW, against decoding all and no more: one \
+         thread, {} {} photographs of {} KB",
+        photos.files.len(),
+        photos.kind,
+        photos.mean_kilobytes()
+    );
+    let settings = bench.settings(&title, "photographs", &["throughput:fused/full decode>=1.0"])?;
+    let mut contest = Contest::new(settings);
+    for side in SIDES {
+        contest = contest.side(side, move |_| {
+            let mut run = Run::new();
+            for pass in 0..passes {
+                run.pass(side, photos, pass)?;
+            }
+            Ok(Outcome::items(passes * photos.files.len() as u64))
+        });
+    }
+    bench.hold(contest)?;
+    Ok(())
+}
+
+/// One side alone.
+pub(crate) fn spin(side: &str, photos: &Photos, passes: u64) -> anyhow::Result<()> {
+    let mut run = Run::new();
+    for pass in 0..passes {
+        run.pass(side, photos, pass)?;
+    }
+    Ok(())
+}
+
+/// What a worker keeps.
+struct Run {
+    picture: Picture,
+    scratch: Scratch,
+    finish: Finish,
+    slot: Vec<u8>,
+}
+
+impl Run {
+    fn new() -> Self {
+        let finish = Finish::new(Dtype::F32, Layout::Chw, 3)
+            .scaled()
+            .normalized(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225])
+            .expect("three means and deviations");
+        let slot = vec![0; finish.bytes((224, 224))];
+        Self { picture: Picture::new(), scratch: Scratch::default(), finish, slot }
+    }
+
+    fn pass(&mut self, side: &str, photos: &Photos, pass: u64) -> anyhow::Result<()> {
+        for (number, bytes) in photos.files.iter().enumerate() {
+            let mut draw = Draw::new(pass << 32 | number as u64);
+            match side {
+                "full decode" => decode(bytes, &DecodeOptions::default(), &mut self.picture)?,
+                "fused" | "fused whole" => {
+                    let decoder = Decoder::open(bytes, &Limits::default())?;
+                    let (width, height) = decoder.header().size(false);
+                    let crop = (side == "fused").then(|| draw.crop(width, height));
+                    let flip_horizontal = draw.unit() < 0.5;
+                    let recipe = Recipe {
+                        crop,
+                        size: Some((224, 224)),
+                        flip_horizontal,
+                        ..Recipe::default()
+                    };
+                    decoder.fused(&recipe, &self.finish, &mut self.slot, &mut self.scratch)?;
+                }
+                other => bail!("no side named {other}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Random numbers for crops (splitmix64).
+pub(crate) struct Draw(u64);
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A crop as torchvision's `RandomResizedCrop` draws it, with its defaults.
+    pub(crate) fn crop(&mut self, width: u32, height: u32) -> Rect {
+        let (w, h) = (f64::from(width), f64::from(height));
+        for _ in 0..10 {
+            let area = w * h * (0.08 + 0.92 * self.unit());
+            let limit = (4.0f64 / 3.0).ln();
+            let ratio = (limit * (2.0 * self.unit() - 1.0)).exp();
+            let (cw, ch) = ((area * ratio).sqrt().round(), (area / ratio).sqrt().round());
+            if cw >= 1.0 && ch >= 1.0 && cw <= w && ch <= h {
+                let x = (self.unit() * (w - cw + 1.0)) as u32;
+                let y = (self.unit() * (h - ch + 1.0)) as u32;
+                return Rect { x, y, width: cw as u32, height: ch as u32 };
+            }
+        }
+        let side = width.min(height);
+        Rect { x: (width - side) / 2, y: (height - side) / 2, width: side, height: side }
+    }
+}
