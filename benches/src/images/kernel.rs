@@ -21,7 +21,7 @@ pub(crate) fn table(bench: &mut Bench, photos: &Photos) -> anyhow::Result<()> {
         photos.kind,
         photos.mean_kilobytes()
     );
-    let settings = bench.settings(&title, "photographs", &["throughput:fused/full decode>=1.0"])?;
+    let settings = bench.settings(&title, "photographs", &["fused/full decode>=1.0"])?;
     let mut contest = Contest::new(settings);
     for side in SIDES {
         contest = contest.side(side, move |_| {

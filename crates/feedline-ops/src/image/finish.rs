@@ -236,18 +236,16 @@ fn planes(tables: [&[[u8; 4]; 256]; 3], pixels: &[u8], width: usize, flips: Flip
         let green = green[line.clone()].as_chunks_mut().0;
         let blue = blue[line].as_chunks_mut().0;
         let row = row.as_chunks::<3>().0;
-        let put = |(((pixel, red), green), blue): (
-            ((&[u8; 3], &mut [u8; 4]), &mut [u8; 4]),
-            &mut [u8; 4],
-        )| {
-            *red = tables[0][usize::from(pixel[0])];
-            *green = tables[1][usize::from(pixel[1])];
-            *blue = tables[2][usize::from(pixel[2])];
+        let places = red.iter_mut().zip(green).zip(blue);
+        let put = |place: ((&mut [u8; 4], &mut [u8; 4]), &mut [u8; 4]), pixel: &[u8; 3]| {
+            *place.0.0 = tables[0][usize::from(pixel[0])];
+            *place.0.1 = tables[1][usize::from(pixel[1])];
+            *place.1 = tables[2][usize::from(pixel[2])];
         };
         if flips.horizontal {
-            row.iter().rev().zip(red).zip(green).zip(blue).for_each(put);
+            places.zip(row.iter().rev()).for_each(|(place, pixel)| put(place, pixel));
         } else {
-            row.iter().zip(red).zip(green).zip(blue).for_each(put);
+            places.zip(row).for_each(|(place, pixel)| put(place, pixel));
         }
     }
 }
