@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,33 @@ class Pipeline:
 
     def __repr__(self) -> str:
         return f"<Pipeline of {len(self)} samples: {' | '.join(self._stages)}>"
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - a tuple or a dict of fields
+        """Make one sample: for looking at it, and for datasets that are made of this one.
+
+        A loader is made for it, so this is no way to go through many samples. Random operations
+        draw the same numbers each time.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> number, square = feedline.arrays(np.arange(10), np.arange(10) ** 2)[-1]
+        >>> int(number), int(square)
+        (9, 81)
+        """
+        from feedline.loader import Loader
+
+        total = len(self)
+        place = operator.index(index)
+        if not -total <= place < total:
+            msg = f"index {place} is out of range for {total} samples"
+            raise IndexError(msg)
+        chosen = self.select([place])
+        (batch,) = Loader(chosen, batch_size=1, num_workers=0, epochs=1)
+        if self._named:
+            return {name: values[0] for name, values in batch.items()}
+        return tuple(values[0] for values in batch)
 
     @property
     def fields(self) -> list[str]:

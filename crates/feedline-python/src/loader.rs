@@ -12,7 +12,7 @@ use feedline::{
     Boundary, CudaHostMemory, Delivery, EpochToken, Form, LoaderBuilder, Meter, Next, NoDriver,
     OnError, Order, PolicyKind, plan,
 };
-use pyo3::exceptions::{PyUserWarning, PyValueError};
+use pyo3::exceptions::{PyTimeoutError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
@@ -214,20 +214,36 @@ impl NativeEpoch {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.take(py, None)
+    }
+
+    /// The next batch, or `None` at the end. Raises `TimeoutError` if it takes longer than `timeout`
+    /// seconds; it may be asked for again then.
+    fn take<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let loader = self.loader.as_ref().expect("taken only by drop");
         let asked = Instant::now();
+        let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         // Releasing the GIL and taking it back costs more than looking.
         let mut ready = loader.next_ready(self.token);
         loop {
             let next = match ready.take() {
                 Some(next) => next,
-                None => py.detach(|| loader.next_within(self.token, PATIENCE)),
+                None => py.detach(|| loader.next_within(self.token, patience(limit, asked))),
             };
             if let Some(interrupt) = take_interrupt() {
                 return Err(interrupt);
             }
             match next {
-                Next::Pending => py.check_signals()?,
+                Next::Pending => {
+                    py.check_signals()?;
+                    if limit.is_some_and(|limit| asked.elapsed() >= limit) {
+                        return Err(PyTimeoutError::new_err("no batch within the time"));
+                    }
+                }
                 Next::End => {
                     self.tell(|meter| meter.ended(asked));
                     return Ok(None);
@@ -293,6 +309,11 @@ impl NativeEpoch {
             _ => None,
         }
     }
+}
+
+/// How long to wait before signals, and the time limit, are looked at again.
+fn patience(limit: Option<Duration>, since: Instant) -> Duration {
+    limit.map_or(PATIENCE, |limit| limit.saturating_sub(since.elapsed()).min(PATIENCE))
 }
 
 /// Packed bytes and their offsets as a list of `str` or `bytes`.
@@ -365,6 +386,10 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
     let mut builder = feedline::Loader::builder(source.dataset());
     let shuffle: bool = setting(settings, "shuffle")?.unwrap_or(false);
     let order = match source.parts() {
+        _ if settings.contains("indices")? => {
+            let indices = setting(settings, "indices")?.unwrap_or_default();
+            Order::Subset { indices, shuffle: false }
+        }
         Some(parts) => Order::Mixed { parts: parts.to_vec(), samples: None },
         None if shuffle => match source.windows() {
             Some((shards, window)) => {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import queue
 from multiprocessing import reduction
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from feedline import _feedline
 from feedline._transport import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Hub", "WorkerEnd"]
 
@@ -30,6 +33,13 @@ class Hub:
     workers
         How many workers there will be. Each is one process with `worker_end` of its number.
 
+    Attributes
+    ----------
+    receive_packed
+        Waits as `receive` does, but returns the worker with the payload and the buffers for
+        `codec.decode`, or None when the time is over. It is the native function itself: a signal
+        handler cannot raise between the arrival of a message and its being returned.
+
     Examples
     --------
     >>> import torch
@@ -44,8 +54,11 @@ class Hub:
     >>> hub.close()
     """
 
+    receive_packed: Callable[[float | None], tuple[int, bytes, list[Any]] | None]
+
     def __init__(self, workers: int) -> None:
         self._native = _feedline.TransportHub(workers)
+        self.receive_packed = self._native.receive
 
     def worker_end(self, worker: int) -> WorkerEnd:
         """Return what worker number `worker` needs.
@@ -95,16 +108,6 @@ class Hub:
             raise queue.Empty
         worker, payload, buffers = parcel
         return worker, codec.decode(payload, buffers)
-
-    def receive_packed(self, timeout: float | None = None) -> tuple[int, Any, list[Any]] | None:
-        """Wait as `receive` does, but leave the message packed.
-
-        Returns
-        -------
-        tuple or None
-            The worker, and the payload and buffers for `codec.decode`; None when the time is over.
-        """
-        return self._native.receive(timeout)
 
     def close(self) -> None:
         """Let go of the shared memory: everything but what received tensors still view.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import torch.utils.data
-from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from feedline._arguments import flag, one_of
+from feedline.pipeline import Pipeline
 from feedline.torch.diary import Diary
 from feedline.torch.inline import InlineIterator
+from feedline.torch.native import NativeIterator, check_settings
+from feedline.torch.processes import ProcessIterator
 from feedline.torch.threads import ThreadIterator
 
 if TYPE_CHECKING:
@@ -125,6 +127,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co]):
             )
             raise ValueError(msg)
         self._diary = Diary()
+        if isinstance(self.dataset, Pipeline):
+            check_settings(self)
 
     def __setattr__(self, attr: str, val: Any) -> None:  # noqa: ANN401 - as torch has it
         if attr == "worker_mode":
@@ -134,16 +138,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co]):
         super().__setattr__(attr, val)
 
     def _get_iterator(self) -> _BaseDataLoaderIter:
+        if isinstance(self.dataset, Pipeline):
+            check_settings(self)
+            return NativeIterator(self)
         if self.num_workers == 0:
             return InlineIterator(self)
         self.check_worker_number_rationality()
         if self.worker_mode == "thread":
             return ThreadIterator(self)
-        return _MultiProcessingDataLoaderIter(self)
+        return ProcessIterator(self)
 
     def check_worker_number_rationality(self) -> None:
         """Warn, in torch's words, of more worker processes than there are cores."""
-        if self.worker_mode == "process":
+        if self.worker_mode == "process" and not isinstance(self.dataset, Pipeline):
             super().check_worker_number_rationality()
 
     def stats(self) -> dict[str, Any]:

@@ -7,8 +7,12 @@ have to *wait* for it. Workers look at the watch and send the times along.
 
 from __future__ import annotations
 
+import weakref
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from feedline.torch.native import NativeIterator
 
 __all__ = ["Diary"]
 
@@ -33,6 +37,25 @@ class Diary:
         self._made: dict[int, list[int]] = {}
         self._asked_at = 0
         self._left_at = 0
+        # Of a pipeline: what the engine measured, and the iterator that can say more.
+        self._engine: tuple[dict[str, Any], str] | None = None
+        self._native: weakref.ref[NativeIterator] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_native": None}
+
+    def begin_native(self, iterator: NativeIterator, workers: int) -> None:
+        """Note that an iterator over a pipeline begins."""
+        self.begin("native", workers)
+        self._native = weakref.ref(iterator)
+
+    def note_engine(self, measured: tuple[dict[str, Any], str] | None) -> None:
+        """Note what the engine measured of a stretch that is over."""
+        self._engine = measured
+
+    def _of_engine(self) -> tuple[dict[str, Any], str] | None:
+        iterator = self._native() if self._native is not None else None
+        return (iterator.measured() if iterator is not None else None) or self._engine
 
     def begin(self, mode: str, workers: int) -> None:
         """Note that an iterator begins."""
@@ -74,7 +97,9 @@ class Diary:
 
     def stats(self) -> dict[str, Any]:
         """Return everything as plain data; times in nanoseconds."""
+        engine = self._of_engine() if self._mode == "native" else None
         return {
+            **({"engine": engine[0]} if engine else {}),
             "mode": self._mode,
             "num_workers": self._workers,
             "batches": self._batches,
@@ -94,6 +119,9 @@ class Diary:
         """Return in plain words where the time goes."""
         if not self._batches:
             return "No batch has been delivered yet: iterate first."
+        if self._mode == "native":
+            engine = self._of_engine()
+            return engine[1] if engine else "Nothing was measured."
         wait, step = self._wait.total, self._step.total
         waiting = wait / max(wait + step, 1)
         lines = [

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ProcessIterator"]
 
+# How long `get` waits before it listens whether something was said to it: only while pinning.
+LISTEN = 0.1
+
 # torch's words.
 _PICKLE_ERROR = (
     "Got pickle error when attempting to start a worker Process. "
@@ -165,19 +168,32 @@ class _Results:
         self._hub = hub
         self._diary = diary
         self._words: collections.deque[Any] = collections.deque()
+        self._inbox: collections.deque[Any] = collections.deque()
 
-    def put(self, word: Any) -> None:  # noqa: ANN401 - for the thread that pins
+    def put(self, word: Any) -> None:  # noqa: ANN401 - what `get` returns
         """Say something to whoever waits; it is heard at the next look."""
         self._words.append(word)
 
     def get(self, timeout: float) -> tuple[Any, Any]:
         """Wait for the next batch of any worker."""
-        if self._words:
+        while not self._words:
+            if not self._inbox:
+                # From one hand to the other without a step of the interpreter's between: there a
+                # Ctrl-C would be raised, and what had just arrived would be lost.
+                self._inbox.extend(map(self._hub.receive_packed, (min(timeout, LISTEN),)))
+            if self._inbox[0] is not None:
+                break
+            self._inbox.popleft()
+            timeout -= LISTEN
+            if timeout <= 0:
+                raise queue.Empty
+        else:
             return self._words.popleft()  # type: ignore[no-any-return]
-        parcel = self._hub.receive_packed(timeout)
-        if parcel is None:
-            raise queue.Empty
-        worker, payload, buffers = parcel
+        result = self._unpacked(*self._inbox[0])
+        self._inbox.popleft()
+        return result
+
+    def _unpacked(self, worker: int, payload: Any, buffers: list[Any]) -> tuple[Any, Any]:  # noqa: ANN401
         due = self.due[worker]
         began = perf_counter_ns()
         try:

@@ -74,11 +74,16 @@ class WorkersIterator(_MultiProcessingDataLoaderIter):
         self._diary = loader._diary
         self._workers: list[Any] = []
         self._index_queues: list[Any] = []
+        self._arrived: Any = None
         self._start_workers(loader)
         self._shutdown = False
         self._data_queue = self._pinning() if self._pin_memory else self._worker_result_queue
-        self._diary.begin(loader.worker_mode, self._num_workers)
+        self._mode = loader.worker_mode
         self._reset(loader, first_iter=True)
+
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        self._diary.begin(self._mode, self._num_workers)
+        super()._reset(loader, first_iter)
 
     def _start_workers(self, loader: DataLoader[Any]) -> None:
         """Set `_workers`, `_index_queues`, `_worker_result_queue` and `_workers_done_event`."""
@@ -119,16 +124,33 @@ class WorkersIterator(_MultiProcessingDataLoaderIter):
 
     def _next_data(self) -> Any:  # noqa: ANN401 - the user's batch
         self._diary.asked()
-        data = super()._next_data()
+        try:
+            data = super()._next_data()
+        except (KeyboardInterrupt, SystemExit):
+            self._put_back()
+            raise
+        finally:
+            # The batch is the caller's alone.
+            self._arrived = None
         self._diary.delivered()
         return data
+
+    def _put_back(self) -> None:
+        """Keep what had arrived and was not noted yet when a signal handler raised."""
+        if self._arrived is not None and len(self._task_info.get(self._arrived[0], ())) == 1:
+            self._data_queue.put(self._arrived)
+            waited_for = [task for task in self._task_info.values() if len(task) == 1]
+            self._tasks_outstanding = len(waited_for)
 
     def _try_get_data(self, timeout: float = LOOK_INTERVAL) -> tuple[bool, Any]:
         deadline = monotonic() + timeout
         while True:
             found: tuple[bool, Any] = super()._try_get_data(min(timeout, LOOK_INTERVAL))
+            if found[0]:
+                self._arrived = found[1]
+                return found
             timeout = deadline - monotonic()
-            if found[0] or timeout <= 0:
+            if timeout <= 0:
                 return found
 
     def _is_at_home(self) -> bool:

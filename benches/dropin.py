@@ -1,0 +1,212 @@
+"""The drop-in against torch's DataLoader, on the user's own Python datasets.
+
+Same datasets, same settings, same number of workers; what both deliver is compared byte by byte.
+torch's sampler gives the order on both sides, and worker seeds are the same, so random
+augmentations are the same as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from PIL import Image
+from tables.bench import Bench
+from tables.epochs import digest, drain
+from torch.utils.data import DataLoader as TorchLoader
+from torch.utils.data import Dataset
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import v2
+
+from feedline.measure import Digest, Outcome
+from feedline.torch import DataLoader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from feedline.measure import Run
+
+PICTURE_BYTES = 3 * 224 * 224 * 4
+BENCHES = Path(__file__).parent
+
+
+class Pictures(Dataset):
+    """Samples that are in memory already; asked for more than there are, it begins anew."""
+
+    def __init__(self, kept: int, length: int) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.pixels = torch.rand(kept, 3, 224, 224, generator=generator)
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.pixels[index % len(self.pixels)], index
+
+
+class Rows(Dataset):
+    """Tiny samples: eight numbers and a label."""
+
+    def __init__(self, length: int) -> None:
+        self.values = torch.arange(length * 8, dtype=torch.float32).view(length, 8)
+        self.labels = [row % 10 for row in range(length)]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.values[index], self.labels[index]
+
+
+def side(
+    kind: type[TorchLoader[Any]],
+    dataset: Any,  # noqa: ANN401 - torch asks for two methods
+    *,
+    timed: int,
+    checked: int,
+    sample_bytes: int | None = None,
+    **settings: Any,  # noqa: ANN401 - torch's own
+) -> Callable[[Run], Outcome]:
+    """Timed epochs of one loader, with the CPU time that a batch costs the main process."""
+
+    def measured(run: Run) -> Outcome:
+        torch.manual_seed(1)
+        loader = kind(dataset, persistent_workers=True, **settings)
+        drain(loader)
+        began = time.process_time()
+        run.start()
+        for _ in range(timed):
+            drain(loader)
+        run.stop()
+        spent = time.process_time() - began
+        found = digest(itertools.islice(loader, checked))
+        samples = timed * len(dataset)
+        figures = {"main_cpu_us": spent / (timed * len(loader)) * 1e6}
+        return Outcome(samples, found, sample_bytes and sample_bytes * samples, figures)
+
+    return measured
+
+
+def pair(dataset: Any, **settings: Any) -> dict[str, Callable[[Run], Outcome]]:  # noqa: ANN401
+    """Both loaders with the same settings."""
+    return {
+        "torch": side(TorchLoader, dataset, **settings),
+        "feedline": side(DataLoader, dataset, **settings),
+    }
+
+
+def folder_of_pictures(folder: Path, count: int) -> None:
+    """JPEG files of two classes, with the size and the detail of small photographs."""
+    random = np.random.default_rng(0)
+    for number in range(count):
+        small = random.integers(0, 256, (12, 16, 3), dtype=np.uint8)
+        picture = Image.fromarray(small).resize((400, 300), Image.Resampling.BICUBIC)
+        place = folder / str(number % 2)
+        place.mkdir(exist_ok=True)
+        picture.save(place / f"{number:05}.jpg", quality=90)
+
+
+def apart(script: str, *arguments: str) -> Callable[[Run], Outcome]:
+    """A program of its own: what it prints are its figures and a digest."""
+
+    def measured(_: Run) -> Outcome:
+        done = subprocess.run(  # noqa: S603 - our own script
+            [sys.executable, str(BENCHES / "tables" / script), *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        found = json.loads(done.stdout)
+        checked = Digest()
+        checked.update(np.frombuffer(found["checked"].encode(), dtype=np.uint8))
+        return Outcome(found["items"], checked.finish(), figures=found["figures"])
+
+    return measured
+
+
+def main() -> None:
+    bench = Bench("dropin", "the drop-in against torch's DataLoader, on Python datasets")
+    with tempfile.TemporaryDirectory(prefix="feedline-bench-") as folder:
+        folder_of_pictures(Path(folder), bench.size(1024, 64))
+        transforms = v2.Compose(
+            [
+                v2.RandomResizedCrop(224),
+                v2.RandomHorizontalFlip(),
+                v2.PILToTensor(),
+                v2.ToDtype(torch.float32, scale=True),
+                v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+            ]
+        )
+        bench.hold(
+            "ImageFolder with torchvision's transforms, batches of 64, shuffled, 2 workers",
+            pair(
+                ImageFolder(folder, transforms),
+                timed=1,
+                checked=4,
+                batch_size=64,
+                shuffle=True,
+                num_workers=2,
+            ),
+            require=["feedline/torch>=0.98"],
+        )
+    pictures = Pictures(128, bench.size(4096, 512))
+    bench.hold(
+        "samples of float32 (3, 224, 224) in memory, batches of 64, 2 workers",
+        pair(
+            pictures,
+            timed=2,
+            checked=4,
+            sample_bytes=PICTURE_BYTES,
+            batch_size=64,
+            num_workers=2,
+        ),
+        require=["feedline/torch>=3", "main_cpu_us:feedline/torch<=0.5"],
+    )
+    del pictures
+    bench.hold(
+        "rows of 8 x float32 and a label, batches of 256, shuffled, 2 workers",
+        pair(
+            Rows(bench.size(256 * 1024, 16 * 1024)),
+            timed=1,
+            checked=16,
+            batch_size=256,
+            shuffle=True,
+            num_workers=2,
+        ),
+        require=["feedline/torch>=1.8"],
+    )
+    strings = str(bench.size(1_000_000, 50_000))
+    bench.hold(
+        f"memory of a dataset of {int(strings):,} strings, 4 workers, 3 epochs",
+        {
+            "torch": apart("strings.py", "torch", strings),
+            "feedline, processes": apart("strings.py", "process", strings),
+            "feedline, threads": apart("strings.py", "thread", strings),
+        },
+        rounds=3,
+        require=["pss_mib:feedline, threads/torch<=0.7", "growth:feedline, threads<=1.02"],
+    )
+    size = str(bench.size(200, 20))
+    bench.hold(
+        f"from iter() to the first batch: {size} MB of Python objects, 4 workers, spawn",
+        {
+            "torch": apart("start_up.py", "torch", size),
+            "feedline": apart("start_up.py", "process", size),
+        },
+        rounds=3,
+        require=["first_batch_s:feedline/torch<=0.833"],
+    )
+    bench.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""A `feedline.Pipeline` as the dataset: made by native threads, in the sampler's order.
+
+torch's sampler says which samples, in which order; the engine makes them and puts them together in
+their batch's memory, without Python. The sampler is read a stretch ahead: an epoch, unless that is
+very long.
+
+The structure is what `default_collate` makes of a dataset of such samples: a list of fields, or a
+dict where fields have names. A `collate_fn` of the user's gets the samples of a batch, which are
+made natively all the same; it runs in the thread of the loop. So it is with batches of different
+sizes, as a batch sampler may ask for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import operator
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch.utils.data import default_collate
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from feedline._feedline import NativeLoader
+from feedline.errors import SampleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from feedline._feedline import NativeEpoch
+    from feedline.torch.dataloader import DataLoader
+
+__all__ = ["NativeIterator", "check_settings"]
+
+# How many samples are read ahead from the sampler: 8 MB of indices.
+STRETCH = 1 << 20
+
+# Odd, so that no two of 2**64 stretches have the same seed.
+_NEXT_SEED = 0x9E3779B97F4A7C15
+
+
+def check_settings(loader: DataLoader[Any]) -> None:
+    """Refuse what a loader of a pipeline cannot do.
+
+    Parameters
+    ----------
+    loader
+        A loader of a pipeline.
+
+    Raises
+    ------
+    ValueError
+        With what to do instead.
+    """
+    if loader.worker_init_fn is not None:
+        msg = (
+            "worker_init_fn prepares workers that run Python, and a pipeline is made by native "
+            "threads; leave it out"
+        )
+        raise ValueError(msg)
+    if loader.dataset._source.is_mixture:  # type: ignore[attr-defined]
+        msg = (
+            "a mixture decides itself how often each sample comes, and here the sampler does; use "
+            "feedline.Loader"
+        )
+        raise ValueError(msg)
+
+
+class NativeIterator(_BaseDataLoaderIter):
+    """Batches of a pipeline.
+
+    Parameters
+    ----------
+    loader
+        Whose batches.
+    """
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        super().__init__(loader)
+        if self._num_workers == 0 and self._timeout != 0:
+            msg = "_SingleProcessDataLoaderIter requires timeout == 0"
+            raise AssertionError(msg)
+        self._profile_name = "enumerate(DataLoader)#NativeIterator.__next__"
+        self._pipeline: Any = loader.dataset
+        self._prefetch = (loader.prefetch_factor or 1) * max(self._num_workers, 1)
+        self._plain = self._collate_fn is default_collate
+        self._stretches = 0
+        self._native: NativeLoader | None = None
+        self._diary = loader._diary
+        self._begin()
+
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        super()._reset(loader, first_iter)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._diary.begin_native(self, self._num_workers)
+        self._sizes: deque[int] = deque()
+        self._samples: list[Any] = []
+        self._running: NativeEpoch | None = None
+        self._over: Exception | None = None
+        if self._num_workers > 0:
+            # As with workers of any kind: the sampler is asked now; without, at the first batch.
+            self._read()
+
+    def _next_data(self) -> Any:  # noqa: ANN401 - the user's batch
+        self._diary.asked()
+        while not self._sizes:
+            over, self._over = self._over, StopIteration()
+            if over is not None:
+                self._let_go()
+                raise over
+            self._over = None
+            self._read()
+        batch = self._whole_batch() if self._whole else self._collated_batch()
+        self._diary.delivered()
+        return batch
+
+    def _whole_batch(self) -> Any:  # noqa: ANN401 - the engine's batch
+        batch = self._take()
+        return batch if self._pipeline._named else list(batch)
+
+    def _collated_batch(self) -> Any:  # noqa: ANN401 - what the collate function makes
+        failure: SampleError | None = None
+        for _ in range(self._sizes[0] - len(self._samples)):
+            try:
+                batch = self._take(last=False)
+            except SampleError as error:
+                # The batch is lost, but its other samples must not end up in the next one.
+                failure = failure or error
+                self._samples.append(None)
+            else:
+                self._samples.append(_first(batch))
+        self._sizes.popleft()
+        samples, self._samples = self._samples, []
+        if failure is not None:
+            raise failure
+        return self._collate_fn(samples if self._auto_collation else samples[0])
+
+    def _take(self, *, last: bool = True) -> Any:  # noqa: ANN401 - the engine's batch
+        """Return the engine's next batch; `last` says that it is all of the user's."""
+        if self._running is None:
+            msg = "a batch is taken only where sizes are known, and those come with an epoch"
+            raise AssertionError(msg)
+        try:
+            batch = self._running.take(self._timeout or None)
+        except TimeoutError:
+            msg = f"DataLoader timed out after {self._timeout} seconds"
+            raise RuntimeError(msg) from None
+        except SampleError:
+            if last:
+                self._sizes.popleft()
+            raise
+        if last:
+            self._sizes.popleft()
+        return batch
+
+    def _read(self) -> None:
+        """Take the next stretch of the sampler's, and start to make it."""
+        batches: list[list[Any]] = []
+        samples = 0
+        try:
+            while samples < STRETCH:
+                item = next(self._sampler_iter)
+                batches.append(list(item) if self._auto_collation else [item])
+                samples += len(batches[-1])
+        except Exception as over:
+            # The end, or an error of the sampler's, which comes after what it gave before.
+            self._over = over
+        if not batches:
+            return
+        sizes = [len(batch) for batch in batches]
+        # The engine makes the user's batches if all but the last are equally large.
+        alike = sizes[0] > 0 and set(sizes[:-1]) <= {sizes[0]} and 0 < sizes[-1] <= sizes[0]
+        self._whole = self._plain and self._auto_collation and alike
+        self._sizes.extend(sizes)
+        if samples:
+            indices = _indices(itertools.chain.from_iterable(batches), samples, len(self._pipeline))
+            self._start(indices, sizes[0] if self._whole else 1, max(sizes))
+
+    def _start(self, indices: list[int], batch_size: int, largest: int) -> None:
+        self._let_go()
+        self._stretches += 1
+        seed = (int(self._base_seed) + self._stretches * _NEXT_SEED) % 2**64
+        settings: dict[str, object] = {
+            "batch_size": batch_size,
+            "indices": indices,
+            "seed": seed,
+            "boundary": "keep",
+            "num_workers": self._num_workers,
+            "prefetch": self._prefetch * (largest // batch_size),
+            "epochs": 1,
+            "pin_memory": self._pin_memory,
+        }
+        pipeline = self._pipeline
+        self._native = NativeLoader(pipeline._source, pipeline._named, "torch", settings)
+        self._running = self._native.epoch()
+
+    def measured(self) -> tuple[dict[str, Any], str] | None:
+        """Return what the engine measured of the current stretch, as data and in words."""
+        if self._native is None:
+            return None
+        return json.loads(self._native.stats()), self._native.explain()
+
+    def _let_go(self) -> None:
+        if self._native is not None:
+            self._diary.note_engine(self.measured())
+            self._running = self._native = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_native", None) is not None:
+            self._let_go()
+
+
+def _first(batch: Any) -> Any:  # noqa: ANN401 - a batch of one
+    """Return the only sample of a batch."""
+    if isinstance(batch, dict):
+        return {name: values[0] for name, values in batch.items()}
+    return tuple(values[0] for values in batch)
+
+
+def _indices(given: Iterable[Any], count: int, total: int) -> list[int]:
+    try:
+        indices = np.fromiter(map(operator.index, given), dtype=np.int64, count=count)
+    except (TypeError, OverflowError) as error:
+        msg = (
+            f"the samples of a pipeline are numbered, and the sampler gave something else: {error}"
+        )
+        raise TypeError(msg) from None
+    indices[indices < 0] += total
+    outside = indices[(indices < 0) | (indices >= total)]
+    if outside.size:
+        msg = f"the sampler gave index {outside[0]}, and the pipeline has {total} samples"
+        raise IndexError(msg)
+    listed: list[int] = indices.tolist()
+    return listed

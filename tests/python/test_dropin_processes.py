@@ -1,0 +1,415 @@
+"""Workers that are processes, when something goes wrong or ends early."""
+
+import ctypes
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import warnings
+from contextlib import suppress
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.utils.data import DataLoader as TorchLoader  # noqa: E402
+from torch.utils.data import Dataset, IterableDataset, get_worker_info  # noqa: E402
+
+from feedline.torch import DataLoader  # noqa: E402
+
+# Child processes that end with a signal must not leave a core file behind.
+pytestmark = pytest.mark.usefixtures("no_core_files")
+
+
+@pytest.fixture
+def no_core_files():
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+def as_it_is(samples):
+    return samples
+
+
+class Doing(Dataset):
+    """Does something at one index; the others are numbers."""
+
+    def __init__(self, do, at=5, length=20):
+        self.do, self.at, self.length = do, at, length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        if index == self.at:
+            return self.do()
+        return index
+
+
+def loader_of(data, **more):
+    return DataLoader(data, **{"num_workers": 2, "batch_size": 1, "collate_fn": as_it_is} | more)
+
+
+def wait_until(condition, seconds=40):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.01)
+
+
+# ---- workers that are lost
+
+
+def kill_myself(number):
+    os.kill(os.getpid(), number)
+    time.sleep(60)
+
+
+def read_nothing():
+    ctypes.string_at(0)
+
+
+LOST = {
+    "killed": (lambda: kill_myself(signal.SIGKILL), "is killed by signal: Killed. "),
+    "terminated by others": (lambda: kill_myself(signal.SIGHUP), "is killed by signal: Hangup. "),
+    "aborted": (os.abort, "is killed by signal: Aborted. "),
+    "segfault": (read_nothing, "is killed by signal: Segmentation fault. "),
+    "exit 3": (lambda: os._exit(3), "exited unexpectedly with exit code 3. Details are lost"),
+    "sys.exit 5": (lambda: sys.exit(5), "exited unexpectedly with exit code 5. Details are lost"),
+    "sys.exit 0": (lambda: sys.exit(0), None),
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_a_lost_worker_is_told_of_in_torchs_words(how, capfd):
+    do, why = LOST[how]
+    batches = iter(loader_of(Doing(do)))
+    workers = list(batches._workers)
+    with pytest.raises(RuntimeError) as error:
+        list(batches)
+    lost = workers[1].pid
+    assert str(error.value) == f"DataLoader worker (pid(s) {lost}) exited unexpectedly"
+    if why is None:
+        assert isinstance(error.value.__cause__, queue.Empty)
+    else:
+        assert type(error.value.__cause__) is RuntimeError
+        assert str(error.value.__cause__).startswith(f"DataLoader worker (pid {lost}) {why}")
+    if how == "segfault":
+        assert (
+            "ERROR: Unexpected segmentation fault encountered in worker." in capfd.readouterr().err
+        )
+    del batches, error
+    gc.collect()
+    wait_until(lambda: not any(worker.is_alive() for worker in workers))
+
+
+def test_a_lost_worker_is_noticed_in_any_thread():
+    found = []
+
+    def use():
+        try:
+            list(loader_of(Doing(LOST["killed"][0])))
+        except RuntimeError as error:
+            found.append(str(error))
+        except BaseException as error:  # the handler of the main thread is the main thread's
+            found.append(repr(error))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    # SIGCHLD is the main thread's: there it raises wherever it is, as with torch.
+    with suppress(RuntimeError):
+        thread.join()
+    thread.join()
+    assert found
+    assert "exited unexpectedly" in found[0]
+
+
+def test_a_terminated_worker_is_missed():
+    batches = iter(loader_of(Doing(None, at=-1, length=1000)))
+    next(batches)
+    worker = batches._workers[1]
+    worker.terminate()
+    worker.join()
+    assert worker.exitcode == 0
+    with pytest.raises(RuntimeError, match=f"worker .pid.s. {worker.pid}.* exited unexpectedly"):
+        list(batches)
+
+
+def hang():
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("kind", [TorchLoader, DataLoader])
+def test_a_hanging_worker_is_not_waited_for_longer_than_asked(kind):
+    loader = kind(Doing(hang, at=0), num_workers=1, timeout=0.3)
+    batches = iter(loader)
+    with pytest.raises(RuntimeError, match=r"^DataLoader timed out after 0.3 seconds$"):
+        next(batches)
+    # Torch would wait five seconds for it to end.
+    batches._workers[0].kill()
+    batches._workers[0].join()
+
+
+# ---- results that cannot travel
+
+
+def unpicklable():
+    return lambda: 0
+
+
+class Stubborn:
+    """Can be pickled, but not unpickled."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    msg = "I stay where I am"
+    raise OSError(msg)
+
+
+def test_what_cannot_be_pickled_costs_one_batch():
+    batches = iter(loader_of(Doing(unpicklable)))
+    assert [next(batches)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises((AttributeError, TypeError)) as error:
+        next(batches)
+    assert "in DataLoader worker process 1" in str(error.value)
+    assert "pickle" in str(error.value)
+    assert [batch[0] for batch in batches] == list(range(6, 20))
+
+
+def test_what_cannot_be_unpickled_costs_one_batch():
+    batches = iter(loader_of(Doing(Stubborn)))
+    got = [next(batches)[0] for _ in range(5)]
+    with pytest.raises(OSError, match="I stay where I am"):
+        next(batches)
+    assert got + [batch[0] for batch in batches] == [*range(5), *range(6, 20)]
+
+
+def raise_a_local_class():
+    class LocalError(Exception):
+        pass
+
+    msg = "of a class that only the worker knows"
+    raise LocalError(msg)
+
+
+def test_an_exception_of_a_local_class_arrives_with_its_words():
+    batches = iter(loader_of(Doing(raise_a_local_class, at=0)))
+    with pytest.raises(RuntimeError, match="of a class that only the worker knows"):
+        next(batches)
+    assert next(batches) == [1]
+
+
+def test_an_index_that_cannot_be_pickled_is_the_samplers_error():
+    with pytest.raises((AttributeError, TypeError), match="pickle"):
+        iter(loader_of(range(4), sampler=[0, unpicklable()]))
+
+
+# ---- interruptions
+
+
+class Interrupting(Doing):
+    """Interrupts the main process once that waits."""
+
+    def __init__(self):
+        super().__init__(self.interrupt, at=2)
+        self.waits = torch.multiprocessing.Event()
+
+    def interrupt(self):
+        self.waits.wait()
+        os.kill(os.getppid(), signal.SIGINT)
+        return "interrupted"
+
+
+def test_an_interrupt_comes_out_of_next_and_the_iterator_goes_on():
+    data = Interrupting()
+    batches = iter(loader_of(data, num_workers=1))
+    assert [next(batches), next(batches)] == [[0], [1]]
+    data.waits.set()
+    with pytest.raises(KeyboardInterrupt):
+        next(batches)
+    assert [batch[0] for batch in batches] == ["interrupted", *range(3, 20)]
+
+
+def interrupt_myself():
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_of_a_worker_ends_it_quietly(capfd):
+    batches = iter(loader_of(Doing(interrupt_myself)))
+    worker = batches._workers[1]
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        list(batches)
+    worker.join()
+    assert worker.exitcode == 0
+    assert capfd.readouterr().err == ""
+
+
+# ---- ends
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("taken", [0, 3])
+def test_workers_end_with_their_iterator(persistent, taken):
+    loader = loader_of(range(1000), persistent_workers=persistent)
+    batches = iter(loader)
+    for _ in range(taken):
+        next(batches)
+    workers = list(batches._workers)
+    assert all(worker.is_alive() and worker.pid != os.getpid() for worker in workers)
+    del batches, loader
+    assert [worker.exitcode for worker in workers] == [0, 0]
+
+
+def test_workers_end_with_the_epoch_unless_they_persist():
+    batches = iter(loader_of(range(4)))
+    list(batches)
+    assert [worker.exitcode for worker in batches._workers] == [0, 0]
+    loader = loader_of(range(4), persistent_workers=True)
+    pids = set()
+    for _ in range(3):
+        assert list(loader) == [[0], [1], [2], [3]]
+        pids.add(tuple(worker.pid for worker in loader._iterator._workers))
+    assert len(pids) == 1
+
+
+def test_an_unfinished_epoch_of_persistent_workers_is_forgotten():
+    loader = loader_of(range(50), persistent_workers=True, prefetch_factor=4)
+    for taken in (1, 7, 0):
+        batches = iter(loader)
+        assert [next(batches)[0] for _ in range(taken)] == list(range(taken))
+    assert [batch[0] for batch in loader] == list(range(50))
+
+
+class SecondTimeBad(IterableDataset):
+    def __init__(self):
+        self.times = 0
+
+    def __iter__(self):
+        self.times += 1
+        if self.times == 2:
+            msg = "not again"
+            raise PermissionError(msg)
+        return iter(range(3))
+
+
+def test_an_iterable_that_cannot_be_begun_again_says_so_and_lives_on():
+    loader = loader_of(SecondTimeBad(), num_workers=1, persistent_workers=True)
+    assert list(loader) == [[0], [1], [2]]
+    with pytest.raises(PermissionError, match="not again"):
+        next(iter(loader))
+    assert list(loader) == [[0], [1], [2]]
+
+
+def test_a_fork_of_the_main_process_touches_nothing():
+    loader = loader_of(range(100), persistent_workers=True)
+    batches = iter(loader)
+    held = [next(batches)]
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            del batches, loader, held
+            gc.collect()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [batch[0] for batch in batches] == list(range(1, 100))
+    assert [batch[0] for batch in loader] == list(range(100))
+
+
+class Nested(Dataset):
+    def __init__(self, workers):
+        self.workers = workers
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        inner = DataLoader(range(index + 2), num_workers=self.workers, batch_size=10)
+        return [batch.tolist() for batch in inner]
+
+
+def test_loaders_may_be_nested_without_workers_of_their_own():
+    assert list(loader_of(Nested(0))) == [[[[0, 1]]], [[[0, 1, 2]]]]
+    with pytest.raises(AssertionError, match="daemonic processes are not allowed to have children"):
+        next(iter(loader_of(Nested(1))))
+
+
+def test_several_loaders_run_in_several_threads():
+    def use(results, number):
+        rows = [torch.full((100,), number * 1000 + i) for i in range(20)]
+        loader = DataLoader(rows, batch_size=4, num_workers=1)
+        results[number] = [int(batch[0, 0]) for _ in range(2) for batch in loader]
+
+    results = {}
+    threads = [threading.Thread(target=use, args=(results, n)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(3):
+        assert results[number] == [number * 1000 + i for i in range(0, 20, 4)] * 2
+
+
+class Slow0(Dataset):
+    """Index 0 waits until all that other workers may do is done."""
+
+    def __init__(self):
+        self.done = torch.multiprocessing.Value("i", 0)
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        if index == 0:
+            while self.done.value < 8:
+                time.sleep(0.001)
+        else:
+            with self.done.get_lock():
+                self.done.value += 1
+        return index, get_worker_info().id
+
+
+def test_out_of_order_no_work_is_stolen():
+    loader = loader_of(Slow0(), in_order=False, batch_size=None, prefetch_factor=2)
+    got = list(loader)
+    assert [index for index, _ in got] == [1, 3, 4, 5, 6, 7, 8, 9, 0, 2]
+    assert [worker for _, worker in got] == [1] * 8 + [0, 0]
+
+
+def test_huge_lists_of_indices_travel():
+    loader = DataLoader(range(3_000_000), batch_size=400_000, num_workers=2, collate_fn=len)
+    assert list(loader) == [400_000] * 7 + [200_000]
+
+
+def test_an_iterator_with_huge_tasks_under_way_ends():
+    loader = DataLoader(range(3_000_000), batch_size=400_000, num_workers=2, collate_fn=len)
+    batches = iter(loader)
+    next(batches)
+    workers = list(batches._workers)
+    del batches
+    assert [worker.exitcode for worker in workers] == [0, 0]
+
+
+def test_a_warning_says_when_there_are_more_workers_than_cores():
+    cores = len(os.sched_getaffinity(0))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loader = loader_of(range(3), num_workers=cores + 1)
+        iter(loader)
+    assert [str(w.message).startswith("This DataLoader will create") for w in caught] == [True] * 2
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        iter(loader_of(range(3), num_workers=cores + 1, worker_mode="thread"))
+    assert caught == []
