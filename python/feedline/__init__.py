@@ -18,8 +18,8 @@ import atexit
 from feedline import errors
 from feedline._feedline import Array, __version__, close_all
 from feedline.checkpoints import atomic_write, merge_states
-from feedline.images import Images, images
 from feedline.loader import Loader
+from feedline.pictures import Images, images
 from feedline.pipeline import Pipeline, concat, mix
 from feedline.randomness import rng
 from feedline.shards import tar

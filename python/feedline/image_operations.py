@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from feedline import _arguments
 
 if TYPE_CHECKING:
-    from feedline.images import Images
+    from feedline.pictures import Images
 
 __all__ = ["Call", "ImageOperations"]
 

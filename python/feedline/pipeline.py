@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from feedline.images import Images
+    from feedline.pictures import Images
 
 __all__ = ["Pipeline", "concat", "mix"]
 
@@ -60,7 +60,7 @@ class Pipeline:
         return len(self._source)
 
     def __str__(self) -> str:
-        fields = [_describe(field, named=self._named) for field in self._source.fields()]
+        fields = [_describe(field, named=self._named) for field in self._delivered()]
         if self._named:
             delivers = "{" + ", ".join(fields) + "}"
         else:
@@ -308,7 +308,7 @@ class Pipeline:
         ValueError
             If samples are not encoded any more, or have no such part.
         """
-        from feedline.images import decoded
+        from feedline.pictures import decoded
 
         return decoded(self, part, **settings)
 
@@ -397,6 +397,10 @@ class Pipeline:
             before = self._stages[-1].removesuffix(", fused")
             stages = (*self._stages[:-1], f"{before} + {stage}, fused")
         return Pipeline(source, named=named, stages=stages, last=last)
+
+    def _delivered(self) -> list[tuple[str, str, list[int | None], str]]:
+        """Name, dtype, shape and rule of each field of a sample as batches have it."""
+        return self._source.fields()
 
     def _check_loadable(self) -> None:
         """Refuse samples that no batch can be made of."""

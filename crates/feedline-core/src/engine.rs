@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use crate::assemble::{Collate, Depot, Layout, Pool, Schema};
+use crate::assemble::{Alter, Collate, Depot, Layout, Pool, Schema};
 use crate::deliver::{Ahead, Composer, Course, Delivery, Finished, Opening, OrderLog, Shelf};
 use crate::error::OnError;
 use crate::measure::tally::{Idle, Tally};
@@ -60,6 +60,7 @@ pub(crate) struct Settings {
     pub(crate) sample_timeout: Option<Duration>,
     pub(crate) epochs: Option<u64>,
     pub(crate) collate: Option<Arc<dyn Collate>>,
+    pub(crate) alters: Vec<Arc<dyn Alter>>,
 }
 
 /// Shared by the loader and its workers.

@@ -59,9 +59,9 @@ mod sync;
 mod work;
 
 pub use assemble::{
-    Array, Batch, BatchWriter, Block, Collate, CudaHostMemory, DType, Element, Field, FieldError,
-    Form, Keeper, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes, Pool, PoolBytes, Ragged,
-    SampleView, WrongType,
+    Alter, Array, Assembled, Batch, BatchWriter, Block, Collate, CudaHostMemory, DType, Element,
+    Field, FieldError, Form, Keeper, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes, Pool,
+    PoolBytes, Ragged, SampleView, WrongType,
 };
 pub use deliver::{Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog};
 pub use error::{BuildError, Error, Failure, OnError, SampleError};

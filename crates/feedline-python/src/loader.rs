@@ -472,6 +472,9 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
             PyValueError::new_err(format!("replay takes what order_logs() returns: {e}"))
         })?);
     }
+    for alter in source.alters() {
+        builder = builder.alter(Arc::clone(alter));
+    }
     Ok(builder)
 }
 

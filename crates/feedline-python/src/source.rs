@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use feedline::ops::image::Layout;
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
-use feedline::sources::{Concat, Encoded, Pictures, Select, Watch, Zip, files};
-use feedline::{DType, Dataset, Form, Ragged, plan};
+use feedline::sources::{Concat, Encoded, Mixing, Mixture, Pictures, Select, Watch, Zip, files};
+use feedline::{Alter, DType, Dataset, Form, Ragged, plan};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -32,6 +33,8 @@ pub struct Source {
     windows: Option<(Arc<[u64]>, u64)>,
     /// Set where the dataset decodes pictures: what tells what is drawn for them.
     pictures: Option<Arc<Pictures>>,
+    /// What is done to whole batches, in order.
+    alters: Vec<Arc<dyn Alter>>,
     /// What the dataset calls.
     functions: Functions,
 }
@@ -45,6 +48,7 @@ impl Source {
             encoded: None,
             windows: None,
             pictures: None,
+            alters: Vec::new(),
             functions: Functions::default(),
         }
     }
@@ -81,6 +85,11 @@ impl Source {
     /// How samples should be shuffled, where not as a whole.
     pub(crate) fn windows(&self) -> Option<(&[u64], u64)> {
         self.windows.as_ref().map(|(shards, window)| (&**shards, *window))
+    }
+
+    /// What is done to whole batches, in order.
+    pub(crate) fn alters(&self) -> &[Arc<dyn Alter>] {
+        &self.alters
     }
 
     pub(crate) fn parts(&self) -> Option<&[plan::Part]> {
@@ -176,6 +185,30 @@ impl Source {
         let (made, words) = pictures::pictures(py, encoded, &views, settings)?;
         let made = Arc::new(made);
         Ok((Source { pictures: Some(Arc::clone(&made)), ..self.then(py, made) }, words))
+    }
+
+    /// Mixes the pictures of each batch in one of several ways, each a name and its alpha: those in
+    /// `pictures` (numbers of fields), of the given layout.
+    fn mixed(
+        &self,
+        py: Python<'_>,
+        ways: Vec<(String, f64)>,
+        classes: usize,
+        fields: (Vec<usize>, String),
+        label: usize,
+    ) -> PyResult<Source> {
+        let way = |(name, alpha): (String, f64)| match &*name {
+            "mixup" => (Mixture::MixUp, alpha),
+            _ => (Mixture::CutMix, alpha),
+        };
+        let (pictures, layout) = fields;
+        let layout = if layout == "chw" { Layout::Chw } else { Layout::Hwc };
+        let ways = ways.into_iter().map(way).collect();
+        let mixing = Mixing::new(ways, classes, (pictures, layout), label)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let (parts, pictures) = (self.parts.clone(), self.pictures.clone());
+        let alters: Vec<Arc<dyn Alter>> = vec![Arc::new(mixing)];
+        Ok(Source { parts, pictures, alters, ..self.then(py, self.dataset()) })
     }
 
     /// What is drawn for sample `index` where the loader asks for `asked`, view by view: lists of

@@ -89,7 +89,7 @@ pub use encoded::Encoded;
 pub use error::SourceError;
 pub(crate) use escape::escaped;
 pub use parts::Parts;
-pub use pictures::{Pictures, PicturesError, Rows, Table};
+pub use pictures::{Mixing, MixingError, Mixture, Pictures, PicturesError, Rows, Table};
 pub use reading::{KEY, Reading, ReadingError, parse_label};
 pub use select::Select;
 pub use zip::Zip;

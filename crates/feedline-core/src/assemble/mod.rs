@@ -5,6 +5,7 @@
 //! parcels and are padded or packed when the batch is complete. The finished [`Batch`] views the
 //! block, which returns to the pool when the last array is dropped.
 
+mod alter;
 mod batch;
 mod block;
 mod collate;
@@ -18,6 +19,7 @@ mod parcel;
 mod pool;
 mod schema;
 
+pub use alter::{Alter, Assembled};
 pub use batch::{Array, Batch, WrongType};
 pub use block::{Block, Keeper, Memory};
 pub use collate::{BatchWriter, Collate, SampleView};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use crate::assemble::{Collate, Depot, PageLock, Pool, Schema};
+use crate::assemble::{Alter, Collate, Depot, PageLock, Pool, Schema};
 use crate::engine::{Engine, Settings};
 use crate::error::{BuildError, OnError};
 use crate::measure::tally::Tally;
@@ -45,6 +45,7 @@ pub struct LoaderBuilder {
     sample_timeout: Option<Duration>,
     epochs: Option<u64>,
     collate: Option<Arc<dyn Collate>>,
+    alters: Vec<Arc<dyn Alter>>,
     page_lock: Option<Arc<dyn PageLock>>,
     resume: Option<(State, bool)>,
     recipe: String,
@@ -72,6 +73,7 @@ impl LoaderBuilder {
             sample_timeout: None,
             epochs: None,
             collate: None,
+            alters: Vec::new(),
             page_lock: None,
             resume: None,
             recipe: String::new(),
@@ -198,6 +200,12 @@ impl LoaderBuilder {
         self
     }
 
+    /// Change each batch as a whole once its samples are in place; several in the order they were given.
+    pub fn alter(mut self, alter: impl Alter) -> Self {
+        self.alters.push(Arc::new(alter));
+        self
+    }
+
     /// Page-lock the blocks that batches live in.
     pub fn page_lock(mut self, page_lock: Arc<dyn PageLock>) -> Self {
         self.page_lock = Some(page_lock);
@@ -305,6 +313,7 @@ impl LoaderBuilder {
                 sample_timeout: self.sample_timeout,
                 epochs: self.epochs,
                 collate: self.collate,
+                alters: self.alters,
             },
             dataset: self.dataset,
             schema,

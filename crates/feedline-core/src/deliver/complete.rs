@@ -4,11 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::assemble::{
-    Array, Batch, BatchWriter, Collate, Contents, Draft, Parcel, SampleView, assemble,
+    Array, Assembled, Batch, BatchWriter, Collate, Contents, Draft, Parcel, SampleView, assemble,
 };
 use crate::engine::Engine;
 use crate::error::{Error, OnError, Panicked};
 use crate::measure::BatchTimes;
+use crate::plan::{SampleIndex, Stream};
 use crate::work::Cause;
 
 /// A batch on the shelf.
@@ -86,7 +87,33 @@ impl Engine {
         }
         let mut kept = kept.into_iter();
         members.retain(|_| kept.next().unwrap_or(false));
-        Ok(Batch { epoch: draft.epoch, number: draft.number, arrays: arrays?, indices: members })
+        let mut arrays = arrays?;
+        if let (Some(first), false) = (members.first(), self.settings.alters.is_empty()) {
+            self.alter(draft, &mut arrays, *first, members.len())?;
+        }
+        Ok(Batch { epoch: draft.epoch, number: draft.number, arrays, indices: members })
+    }
+
+    fn alter(
+        &self,
+        draft: &Draft,
+        arrays: &mut Vec<Array>,
+        first: SampleIndex,
+        rows: usize,
+    ) -> Result<(), Error> {
+        let stream = Stream::of_batch(self.plan.seed(), draft.epoch, first.0);
+        let mut batch = Assembled { arrays, rows, stream, pool: &self.pool };
+        for alter in &self.settings.alters {
+            let done = catch_unwind(AssertUnwindSafe(|| alter.alter(&mut batch)));
+            let cause = match done {
+                Ok(Ok(())) => continue,
+                Ok(Err(cause)) => cause,
+                Err(panic) => Panicked::from_payload(&*panic).into(),
+            };
+            let (epoch, batch) = (draft.epoch, draft.number);
+            return Err(Error::Collate { epoch, batch, cause: Arc::from(cause) });
+        }
+        Ok(())
     }
 
     fn collate_custom(

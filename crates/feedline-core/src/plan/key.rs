@@ -20,6 +20,7 @@ pub(crate) enum Purpose {
     PartPass = 10,
     Substitute = 11,
     SubstituteRetry = 12,
+    Batch = 13,
 }
 
 /// The name of one random stream: seed, purpose, and three coordinates.
@@ -98,6 +99,12 @@ impl Stream {
     #[inline]
     pub fn new(seed: u64, epoch: u64, sample_index: u64) -> Self {
         Key::of(seed, Purpose::Sample, epoch).index(sample_index).stream()
+    }
+
+    /// The stream of a whole batch, named by its first sample.
+    #[inline]
+    pub(crate) fn of_batch(seed: u64, epoch: u64, first_sample: u64) -> Self {
+        Key::of(seed, Purpose::Batch, epoch).index(first_sample).stream()
     }
 
     /// The next 64 random bits.

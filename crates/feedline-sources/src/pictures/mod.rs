@@ -35,6 +35,7 @@ mod beside;
 mod error;
 mod fields;
 mod mask;
+mod mixing;
 mod table;
 
 use std::cell::Cell;
@@ -47,6 +48,7 @@ use feedline_ops::image::{Decoder, Draw, Drawn, Picture, Program, Size, Workbenc
 use crate::{Encoded, Reading};
 
 pub use error::PicturesError;
+pub use mixing::{Mixing, MixingError, Mixture};
 pub use table::{Rows, Table};
 
 /// Where masks come from.

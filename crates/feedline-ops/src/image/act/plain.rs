@@ -26,7 +26,7 @@ fn taps(at: usize, from: usize, to: usize, cubic: bool) -> Vec<(usize, f32)> {
     weights.into_iter().enumerate().map(|(i, w)| (within(left + i as isize), w)).collect()
 }
 
-/// Resizes without antialiasing.
+/// Resizes without antialiasing: first across, then down, with bytes in between as torch has them.
 pub(crate) fn resize_plain(
     from: &Picture,
     size: Size,
@@ -41,21 +41,25 @@ pub(crate) fn resize_plain(
     }
     let cubic = interpolation == Interpolation::Bicubic;
     let columns: Vec<_> = (0..size.width).map(|x| taps(x, width, size.width, cubic)).collect();
-    for (y, out) in out.chunks_exact_mut(size.width * channels).enumerate() {
-        let rows = taps(y, height, size.height, cubic);
+    let row = size.width * channels;
+    let mut across = vec![0u8; height * row];
+    for (y, out) in across.chunks_exact_mut(row).enumerate() {
+        let from = from.row(y);
         for (out, columns) in out.chunks_exact_mut(channels).zip(&columns) {
             for (channel, out) in out.iter_mut().enumerate() {
-                let mut sum = 0.0;
-                for (row, down) in &rows {
-                    let row = from.row(*row);
-                    let across: f32 = columns
-                        .iter()
-                        .map(|(x, across)| f32::from(row[x * channels + channel]) * across)
-                        .sum();
-                    sum += across * down;
-                }
-                *out = sum.round_ties_even() as u8;
+                *out = weighed(columns, |x| from[x * channels + channel]);
             }
         }
     }
+    for (y, out) in out.chunks_exact_mut(row).enumerate() {
+        let rows = taps(y, height, size.height, cubic);
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = weighed(&rows, |y| across[y * row + i]);
+        }
+    }
+}
+
+fn weighed(taps: &[(usize, f32)], value: impl Fn(usize) -> u8) -> u8 {
+    let sum: f32 = taps.iter().map(|(at, weight)| f32::from(value(*at)) * weight).sum();
+    (sum + 0.5) as u8
 }

@@ -96,10 +96,13 @@ fn run<const C: usize>(from: &Picture, warp: &Warp, to: &mut Picture) {
     let rows = to.pixels_mut().chunks_exact_mut(warp.size.width * C);
     for (row, out) in rows.enumerate() {
         let y = row as f32 + (1.0 - out_h) * 0.5;
+        // torch's matrix product adds this term by a fused multiplication, which doubles imitate. A
+        // coordinate half-way between two pixels falls to the same side then.
+        let (down_x, down_y) = [to_x[1], to_y[1]].map(|m| f64::from(y) * f64::from(m)).into();
         for (column, out) in out.as_chunks_mut::<C>().0.iter_mut().enumerate() {
             let x = column as f32 + (1.0 - out_w) * 0.5;
-            let grid_x = x * to_x[0] + y * to_x[1] + to_x[2];
-            let grid_y = x * to_y[0] + y * to_y[1] + to_y[2];
+            let grid_x = (f64::from(x * to_x[0]) + down_x) as f32 + to_x[2];
+            let grid_y = (f64::from(x * to_y[0]) + down_y) as f32 + to_y[2];
             let at_x = ((grid_x + 1.0) * width as f32 - 1.0) * 0.5;
             let at_y = ((grid_y + 1.0) * height as f32 - 1.0) * 0.5;
             *out = if warp.smooth {

@@ -94,9 +94,9 @@ impl RandAugment {
     fn strength(&self, start: f32, end: f32) -> f64 {
         let step = (end - start) / (self.bins - 1) as f32;
         f64::from(if self.magnitude < self.bins / 2 {
-            start + step * self.magnitude as f32
+            step.mul_add(self.magnitude as f32, start)
         } else {
-            end - step * (self.bins - self.magnitude - 1) as f32
+            (-step).mul_add((self.bins - self.magnitude - 1) as f32, end)
         })
     }
 

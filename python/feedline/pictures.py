@@ -227,6 +227,7 @@ class Images(ImageOperations, Pipeline):
         views: tuple[tuple[Call, ...], ...] = ((),),
         chosen: np.ndarray | None = None,
         padded: bool = False,
+        mixtures: tuple[tuple[str, float, int], ...] = (),
     ) -> None:
         self._encoded = encoded
         self._stage = stage
@@ -234,6 +235,7 @@ class Images(ImageOperations, Pipeline):
         self._views = views
         self._chosen = chosen
         self._padded = padded
+        self._mixtures = mixtures
         self._pictures, words = encoded.pictures([list(calls) for calls in views], settings)
         source, stages = self._pictures, [stage]
         if chosen is not None:
@@ -244,6 +246,9 @@ class Images(ImageOperations, Pipeline):
         else:
             stages.append(f"decode once for {len(views)} views")
             stages += [f"view {i}: {_seen(lines)}" for i, lines in enumerate(words)]
+        if mixtures:
+            stages.append(" or ".join(f"{name}(alpha={alpha:g})" for name, alpha, _ in mixtures))
+            source = self._mixed(source)
         super().__init__(source, named=settings["named"], stages=tuple(stages))
 
     @property
@@ -371,6 +376,134 @@ class Images(ImageOperations, Pipeline):
         """
         return self._with(padded=True)
 
+    def mixup(self, alpha: float = 1.0, num_classes: int | None = None) -> Images:
+        """Mix each picture of a batch with the one before it, and their labels likewise.
+
+        The part of each that is taken is drawn for every batch from a Beta distribution. Called
+        together with `cutmix`, each batch is mixed in one of the two ways.
+
+        Parameters
+        ----------
+        alpha
+            Both parameters of the Beta distribution.
+        num_classes
+            How many classes there are; those of the folder if it has some.
+
+        Returns
+        -------
+        Images
+            Whose labels are float32 weights of shape (batch, classes).
+
+        Raises
+        ------
+        ValueError
+            If there are no labels, or pictures are no floats of one size.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from PIL import Image
+        >>> import feedline
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for label in ("a", "b"):
+        ...     (folder / label).mkdir()
+        ...     Image.new("RGB", (64, 48)).save(folder / label / "one.png")
+        >>> mixed = feedline.images(folder).center_crop(32).normalize().mixup(0.2)
+        >>> for x, y in feedline.Loader(mixed, batch_size=2):
+        ...     print(x.shape, y.shape, y.sum(axis=1))
+        (2, 3, 32, 32) (2, 2) [1. 1.]
+        """
+        return self._mix("mixup", alpha, num_classes)
+
+    def cutmix(self, alpha: float = 1.0, num_classes: int | None = None) -> Images:
+        """Take a part of each picture of a batch from the one before it, and of its label as much.
+
+        Parameters
+        ----------
+        alpha
+            Both parameters of the Beta distribution that the area's share is drawn from.
+        num_classes
+            How many classes there are; those of the folder if it has some.
+
+        Returns
+        -------
+        Images
+            Whose labels are float32 weights of shape (batch, classes).
+
+        Raises
+        ------
+        ValueError
+            If there are no labels, or pictures differ in size.
+        """
+        return self._mix("cutmix", alpha, num_classes)
+
+    def map(self, *arguments: Any, **settings: Any) -> Pipeline:  # noqa: ANN401 - passed on
+        """Apply a Python function to each sample; see `Pipeline.map`."""
+        self._refuse_mixture("map")
+        return super().map(*arguments, **settings)
+
+    def _mix(self, name: str, alpha: float, num_classes: int | None) -> Images:
+        if name in {mixture for mixture, *_ in self._mixtures}:
+            msg = f"{name} was called twice; call it once"
+            raise ValueError(msg)
+        names = self.classes
+        if num_classes is None:
+            if names is None:
+                msg = f"{name} needs to know how many classes there are; pass num_classes=..."
+                raise ValueError(msg)
+            num_classes = len(names)
+        classes = _arguments.whole("num_classes", num_classes, 1)
+        mixture = (name, float(_arguments.real("alpha", alpha)), classes)
+        return self._with(mixtures=(*self._mixtures, mixture))
+
+    def _mixed(self, source: Source) -> Source:
+        fields = source.fields()
+        pictures = list(range(len(self._views)))
+        label = self._label(fields)
+        if label is None:
+            msg = "pictures without labels cannot be mixed; leave mixup and cutmix out"
+            raise ValueError(msg)
+        for name, _, classes in self._mixtures:
+            if classes != self._mixtures[0][2]:
+                msg = "mixup and cutmix must have the same num_classes"
+                raise ValueError(msg)
+            if name == "mixup" and any(fields[i][1] == "uint8" for i in pictures):
+                msg = "mixup needs floats; call normalize() or to_dtype(...) before it"
+                raise ValueError(msg)
+        if any(fields[i][3] != "fixed" for i in pictures):
+            msg = (
+                "pictures of different sizes cannot be mixed; call random_resized_crop(size) or "
+                "center_crop(size) before"
+            )
+            raise ValueError(msg)
+        layouts = {_last_layout(calls) for calls in self._views}
+        if len(layouts) > 1:
+            msg = "views of different layouts cannot be mixed; call layout(...) after views"
+            raise ValueError(msg)
+        ways = [(name, alpha) for name, alpha, _ in self._mixtures]
+        return source.mixed(ways, self._mixtures[0][2], (pictures, layouts.pop()), label)
+
+    def _label(self, fields: list[tuple[str, str, list[int | None], str]]) -> int | None:
+        """Return which field is the label: the first whole number behind the pictures."""
+        for place, (_, dtype, shape, _) in enumerate(fields):
+            if place >= len(self._views) and dtype == "int64" and not shape:
+                return place
+        return None
+
+    def _refuse_mixture(self, operation: str) -> None:
+        super()._refuse_mixture(operation)
+        if self._mixtures and operation != "select":
+            name = self._mixtures[0][0]
+            msg = f"{operation} works on samples, and {name} mixes whole batches; leave {name} out"
+            raise ValueError(msg)
+
+    def _delivered(self) -> list[tuple[str, str, list[int | None], str]]:
+        fields = super()._delivered()
+        label = self._label(fields)
+        if self._mixtures and label is not None:
+            fields[label] = (fields[label][0], "float32", [self._mixtures[0][2]], "fixed")
+        return fields
+
     def _add(self, name: str, **arguments: object) -> Images:
         call: Call = (name, arguments)
         return self._with(views=tuple((*calls, call) for calls in self._views))
@@ -382,6 +515,7 @@ class Images(ImageOperations, Pipeline):
             "views": self._views,
             "chosen": self._chosen,
             "padded": self._padded,
+            "mixtures": self._mixtures,
         }
         return Images(self._encoded, **(state | changes))
 
@@ -399,6 +533,11 @@ class Images(ImageOperations, Pipeline):
                 "padded() to pad them to the largest of each batch"
             )
             raise ValueError(msg)
+
+
+def _last_layout(calls: tuple[Call, ...]) -> str:
+    layouts = [str(arguments["layout"]) for name, arguments in calls if name == "layout"]
+    return layouts[-1] if layouts else "chw"
 
 
 def _seen(lines: list[str]) -> str:
