@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,11 +21,12 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 _DTYPES = ("uint8", "float16", "bfloat16", "float32")
 
 
-class ImageOperations(ABC):
+class ImageOperations:
     """What can be done to pictures. Each operation returns new `Images`."""
 
-    @abstractmethod
-    def _add(self, name: str, **arguments: object) -> Images: ...
+    def _add(self, name: str, **arguments: object) -> Images:
+        """Append a call to the chain."""
+        raise NotImplementedError
 
     def random_resized_crop(
         self,

@@ -14,7 +14,6 @@ import numpy as np
 
 from feedline import _arguments
 from feedline._feedline import Source
-from feedline.image_operations import ImageOperations
 from feedline.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -194,7 +193,7 @@ def decoded(
     return Images(source, stage=" | ".join(pipeline._stages), settings=settings)
 
 
-class Images(ImageOperations, Pipeline):
+class Images(Pipeline):
     """Pictures and what is done to each of them; made by `feedline.images` and `Pipeline.images`.
 
     Besides the operations on pictures it has those of every pipeline; after `map`, `zip` and

@@ -12,6 +12,7 @@ import numpy as np
 
 from feedline import _arguments
 from feedline._feedline import Source
+from feedline.image_operations import ImageOperations
 
 if TYPE_CHECKING:
     import os
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline", "concat", "mix"]
 
 
-class Pipeline:
+class Pipeline(ImageOperations):
     """Samples, and what is done to each of them.
 
     Pipelines are made by sources (`feedline.arrays`, `feedline.npy`) and never change: each
@@ -287,6 +288,8 @@ class Pipeline:
     def images(self, part: str | None = None, **settings: Any) -> Images:  # noqa: ANN401 - checked
         """Decode the pictures among encoded samples, such as those of `feedline.tar`.
 
+        Operations on pictures call it by themselves where it was not called before.
+
         Parameters
         ----------
         part
@@ -397,6 +400,9 @@ class Pipeline:
             before = self._stages[-1].removesuffix(", fused")
             stages = (*self._stages[:-1], f"{before} + {stage}, fused")
         return Pipeline(source, named=named, stages=stages, last=last)
+
+    def _add(self, name: str, **arguments: object) -> Images:
+        return self.images()._add(name, **arguments)
 
     def _delivered(self) -> list[tuple[str, str, list[int | None], str]]:
         """Name, dtype, shape and rule of each field of a sample as batches have it."""
