@@ -3,12 +3,15 @@
 //! * `order`: what is delivered, in which order, whatever the number of workers and the policy.
 //! * `errors`: failing, panicking and hanging samples under each policy.
 //! * `fields`: fixed, ragged, packed, text; custom collation.
+//! * `alter`: batches changed as a whole.
 //! * `lifecycle`: epochs, dropping at any moment, budgets, states.
 //! * `ready`: batches of samples as they become ready.
 //! * `measures`: that the numbers add up.
 //! * `state`: what comes after resuming, whatever has changed meanwhile.
 //! * `settings`: refusals that say what to pass instead.
 
+#[path = "engine/alter.rs"]
+mod alter;
 #[path = "engine/common.rs"]
 mod common;
 #[path = "engine/errors.rs"]

@@ -119,6 +119,9 @@ impl Draw for Draws {
     }
 }
 
+/// Pixels up to which a worker keeps its buffers: one huge picture must not cost memory for ever.
+const KEPT: usize = 1 << 24;
+
 /// Bytes of the length that is appended where a mask comes from beside.
 const LENGTH: usize = size_of::<u64>();
 
@@ -219,7 +222,13 @@ impl Pictures {
         rest.split_at_checked(length).ok_or_else(not_ours)
     }
 
-    fn write(&self, raw: &[u8], sample: &mut Sample<'_>, memory: &mut Memory) -> Result<(), Cause> {
+    /// Writes every field; returns the size of the picture as it is in its file.
+    fn write(
+        &self,
+        raw: &[u8],
+        sample: &mut Sample<'_>,
+        memory: &mut Memory,
+    ) -> Result<Size, Cause> {
         let index = sample.index();
         let (own, beside) = self.split(raw)?;
         let bytes = self.source.part(index, own, self.picture)?;
@@ -277,7 +286,7 @@ impl Pictures {
             let bytes = self.source.part(index, own, *part)?;
             reading.write(&self.source.parts()[*part], bytes, sample, at + i)?;
         }
-        Ok(())
+        Ok(size)
     }
 }
 
@@ -311,11 +320,13 @@ impl Dataset for Pictures {
     }
 
     fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
-        // After a panic the memory is lost with it and made anew.
+        // After an error or a panic the memory is lost with it and made anew.
         let mut memory = MEMORY.take().unwrap_or_default();
-        let written = self.write(raw, sample, &mut memory);
-        MEMORY.set(Some(memory));
-        written
+        let size = self.write(raw, sample, &mut memory)?;
+        if size.height.saturating_mul(size.width) <= KEPT {
+            MEMORY.set(Some(memory));
+        }
+        Ok(())
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

@@ -12,6 +12,8 @@ mod erase;
 mod error;
 mod fuse;
 mod run;
+#[cfg(test)]
+mod test;
 mod workbench;
 
 use std::sync::Arc;
