@@ -59,6 +59,8 @@ def check_settings(loader: DataLoader[Any]) -> None:
             "threads; leave it out"
         )
         raise ValueError(msg)
+    if loader.collate_fn is default_collate:
+        loader.dataset._check_loadable()  # type: ignore[attr-defined]
     if loader.dataset._source.is_mixture:  # type: ignore[attr-defined]
         msg = (
             "a mixture decides itself how often each sample comes, and here the sampler does; use "
