@@ -60,6 +60,7 @@ fmt: $(VENV)/.ready ## Format Rust and Python sources
 
 bench: $(VENV)/.installed ## Run every benchmark table
 	@$(STEP) bench-engine cargo run --release --quiet --locked -p feedline-benches --bin engine
+	@$(STEP) bench-kernel cargo run --release --quiet --locked -p feedline-benches --bin images
 	@for table in benches/*.py; do \
 	  $(STEP) "bench-$$(basename "$$table" .py)" $(BIN)/python "$$table"; \
 	done
