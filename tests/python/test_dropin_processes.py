@@ -413,3 +413,33 @@ def test_a_warning_says_when_there_are_more_workers_than_cores():
         warnings.simplefilter("always")
         iter(loader_of(range(3), num_workers=cores + 1, worker_mode="thread"))
     assert caught == []
+
+
+class Asked:
+    """A sampler that says when it is asked."""
+
+    def __init__(self, length):
+        self.length = length
+        self.times = 0
+
+    def __iter__(self):
+        for index in range(self.length):
+            self.times += 1
+            yield index
+
+    def __len__(self):
+        return self.length
+
+
+def test_the_sampler_is_asked_at_iter_and_as_far_ahead_as_torch_asks():
+    sampler = Asked(20)
+    loader = loader_of(range(20), sampler=sampler, prefetch_factor=3, persistent_workers=True)
+    assert (len(loader), sampler.times) == (20, 0)
+    for _ in range(2):
+        sampler.times = 0
+        batches = iter(loader)
+        assert sampler.times == 6, "all that may be under way is, before the first batch is wanted"
+        next(batches)
+        assert sampler.times == 7
+        assert len(list(batches)) == 19
+        assert sampler.times == 20, "nothing is asked for the epoch to come"
