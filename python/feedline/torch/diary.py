@@ -80,20 +80,21 @@ class Diary:
         worker: int,
         fetch_ns: int,
         collate_ns: int,
-        transport_ns: int = 0,
+        send_ns: int = 0,
+        receive_ns: int = 0,
         size: int = 0,
     ) -> None:
-        """Note what one batch took its worker, and the way from there."""
+        """Note what one batch took its worker, and whoever received it."""
         if not fetch_ns:
             return  # no batch, but an exception or a message
         self._fetch.add(fetch_ns)
         self._collate.add(collate_ns)
         if self._mode == "process":
-            self._transport.add(transport_ns)
+            self._transport.add(send_ns + receive_ns)
             self._bytes += size
         made = self._made.setdefault(worker, [0, 0])
         made[0] += 1
-        made[1] += fetch_ns + collate_ns
+        made[1] += fetch_ns + collate_ns + send_ns
 
     def stats(self) -> dict[str, Any]:
         """Return everything as plain data; times in nanoseconds."""
@@ -157,13 +158,18 @@ class Diary:
         )
 
     def _verdict(self, waiting: float) -> str:
-        dear = "dataset" if self._fetch.mean >= self._collate.mean else "collate function"
+        parts = {
+            "in the dataset": self._fetch.mean,
+            "in the collate function": self._collate.mean,
+            "in handing batches over": self._transport.mean,
+        }
+        dear = max(parts, key=parts.__getitem__)
         if self._mode == "inline":
             if waiting < 0.1:
                 return "Making batches costs the loop little; workers would bring little."
             return (
-                f"Most of that is the {dear}. With num_workers above 0 batches are made while the "
-                "loop works."
+                f"Most of that is spent {dear}. With num_workers above 0 batches are made while "
+                "the loop works."
             )
         if waiting < 0.05:
             return "The loop hardly waits: loading is not what bounds it."
@@ -172,7 +178,7 @@ class Diary:
         if busy > 0.8:
             more = self._workers + 1
             return (
-                f"The workers are busy {min(busy, 1):.0%} of the time, mostly in the {dear}: they "
+                f"The workers are busy {min(busy, 1):.0%} of the time, mostly {dear}: they "
                 f"bound the loop. {more} workers instead of {self._workers} would bring up to "
                 f"{more / self._workers:.2f} x, if there are cores for them."
             )

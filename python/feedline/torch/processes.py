@@ -205,7 +205,7 @@ class _Results:
         while due and due.popleft() != number:
             pass
         size = len(payload) + sum(map(len, buffers))
-        self._diary.made(worker, fetch_ns, collate_ns, send_ns + took, size)
+        self._diary.made(worker, fetch_ns, collate_ns, send_ns, took, size)
         return number, data
 
     def throw_away(self) -> None:
