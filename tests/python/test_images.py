@@ -12,6 +12,7 @@ from torchvision.transforms import v2
 
 import feedline
 from feedline.errors import SampleError
+from feedline.torch import DataLoader
 from pictures import delivered, hwc, opened, picture, saved
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -94,6 +95,24 @@ def test_a_function_gets_pictures_of_any_size(folder):
     means = feedline.images(folder).map(lambda image, label: (image.mean(), image.shape[1], label))
     heights = delivered(means, 1)
     assert heights == [opened(path).size[1] for path, _ in ImageFolder(folder).samples]
+
+
+def test_torchs_loader_delivers_the_same_pictures(folder):
+    pipeline = feedline.images(folder).resize((20, 24)).normalize()
+    ours = feedline.Loader(pipeline, batch_size=5, output="torch", epochs=1)
+    theirs = DataLoader(pipeline, batch_size=5, num_workers=1)
+    for (x, y), (image, label) in zip(theirs, ours, strict=True):
+        assert torch.equal(x, image)
+        assert torch.equal(y, label)
+    with pytest.raises(ValueError, match="different sizes"):
+        next(iter(DataLoader(feedline.images(folder), batch_size=5)))
+
+
+def test_folders_that_are_not_there_say_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        feedline.images(tmp_path / "nowhere")
+    with pytest.raises((FileNotFoundError, ValueError), match="empty"):
+        feedline.images(saved(tmp_path / "empty", []))
 
 
 def test_named_fields_make_dicts(folder):

@@ -26,6 +26,9 @@ mod odd;
 /// One file, many rows.
 #[path = "sources/packed.rs"]
 mod packed;
+/// Encoded pictures, decoded and transformed.
+#[path = "sources/pictures.rs"]
+mod pictures;
 /// Making shards.
 #[path = "sources/shard_files.rs"]
 mod shard_files;
