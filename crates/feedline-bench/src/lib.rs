@@ -58,6 +58,7 @@ mod course;
 mod digest;
 mod error;
 pub mod experiment;
+pub mod generate;
 mod kernel;
 mod machine;
 mod outcome;

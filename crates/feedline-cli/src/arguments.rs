@@ -34,6 +34,7 @@ pub(crate) enum Color {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
     Bench(Bench),
+    Generate(Generate),
     Measure(Measure),
     Report(Report),
 }
@@ -95,6 +96,38 @@ pub(crate) struct Bench {
     /// Any setting of the experiment, e.g. batch_size=32 or shape=[3,64,64]. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
     pub(crate) set: Vec<String>,
+}
+
+/// Make data to measure with, the same for the same seed.
+#[derive(Debug, Args)]
+pub(crate) struct Generate {
+    /// What to make.
+    #[arg(value_enum)]
+    pub(crate) kind: DataKind,
+
+    /// Folder to make it in. Default: named after what is made.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// How many samples.
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: u64,
+
+    /// What every pixel depends on.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Folders that pictures are spread over.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) classes: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DataKind {
+    /// JPEG files like photographs, about 500 x 375 pixels and 117 KB, in class folders.
+    Images,
+    /// One .npy file of float32 (3, 224, 224) for each sample.
+    Preprocessed,
 }
 
 /// Redraw the report of a folder of results, or say what changed between two.

@@ -166,10 +166,10 @@ pub(crate) fn cache() -> PathBuf {
 }
 
 /// Ctrl-C sets a flag; a second one ends the process.
-struct Interrupts(Vec<signal_hook::SigId>);
+pub(crate) struct Interrupts(Vec<signal_hook::SigId>);
 
 impl Interrupts {
-    fn watch(flag: &Arc<AtomicBool>) -> std::io::Result<Self> {
+    pub(crate) fn watch(flag: &Arc<AtomicBool>) -> std::io::Result<Self> {
         use signal_hook::consts::SIGINT;
         use signal_hook::flag;
         // In this order: the first Ctrl-C finds the flag unset and sets it, the second finds it set.

@@ -33,6 +33,7 @@ use clap::Parser;
 mod arguments;
 mod bench;
 mod exit;
+mod generate;
 mod measure;
 mod printer;
 mod progress;
@@ -51,6 +52,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     let printer = Printer::new(arguments.color, arguments.quiet);
     let result = match arguments.subcommand {
         Subcommand::Bench(arguments) => bench::bench(arguments, &printer),
+        Subcommand::Generate(arguments) => generate::generate(arguments, &printer),
         Subcommand::Measure(arguments) => measure::measure(arguments, &printer),
         Subcommand::Report(arguments) => report::report(arguments, &printer),
     };

@@ -63,6 +63,7 @@ class Driver:
             "go": self._go,
             "save": self._save,
             "difference": self._difference,
+            "transport": self._transport,
         }
         return actions[request["do"]](request)
 
@@ -123,6 +124,11 @@ class Driver:
             raise ValueError(msg)
         apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
         return {"mean": float(apart.mean()), "max": float(apart.max())}
+
+    def _transport(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        from feedline.bench.transport import measure
+
+        return measure(request["way"], request["format"], request["bytes"], request["seconds"])
 
 
 class Course:

@@ -68,9 +68,6 @@ class Batch:
 class Contestant(Protocol):
     """A loader under test."""
 
-    #: Packages that it needs besides feedline's own needs, by import name.
-    needs: tuple[str, ...]
-
     def load(self, job: Job) -> Iterator[Batch]:
         """Begin to load. Starting workers belongs to it, and is measured."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Delay", "Workload", "workload"]
+__all__ = ["Delay", "Images", "Preprocessed", "Workload", "workload"]
 
 
 class Workload(Protocol):
@@ -51,6 +52,64 @@ class Delay:
         return self._base + np.float32(index % 1024)
 
 
+class Images:
+    """Pictures of class folders, by the standard preprocessing of ImageNet models.
+
+    Parameters
+    ----------
+    folder
+        Folder with a folder of pictures for each class.
+    """
+
+    def __init__(self, folder: str) -> None:
+        endings = {".jpg", ".jpeg", ".png", ".webp"}
+        found = sorted(Path(folder).glob("*/*"))
+        self._paths = [str(path) for path in found if path.suffix.lower() in endings]
+        self.size: int | None = len(self._paths)
+        self._transform: Any = None
+
+    def sample(self, index: int) -> Any:  # noqa: ANN401 - a tensor
+        """Decode, resize, crop and normalise a picture."""
+        from PIL import Image
+
+        if self._transform is None:
+            self._transform = _imagenet()
+        with Image.open(self._paths[index]) as image:
+            return self._transform(image.convert("RGB"))
+
+
+def _imagenet() -> Any:  # noqa: ANN401 - a transform
+    from torchvision import transforms
+
+    normalize = transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    return transforms.Compose(
+        [
+            transforms.Resize(256),
+            transforms.CenterCrop(224),
+            transforms.ToTensor(),
+            normalize,
+        ]
+    )
+
+
+class Preprocessed:
+    """One ``.npy`` file for each sample, ready for a model.
+
+    Parameters
+    ----------
+    folder
+        Folder of the files.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._paths = [str(path) for path in sorted(Path(folder).glob("*.npy"))]
+        self.size: int | None = len(self._paths)
+
+    def sample(self, index: int) -> Any:  # noqa: ANN401 - an array
+        """Read a file."""
+        return np.load(self._paths[index])
+
+
 def workload(described: Mapping[str, Any]) -> Workload:
     """Make the workload that a request describes.
 
@@ -71,8 +130,12 @@ def workload(described: Mapping[str, Any]) -> Workload:
     """
     parameters = dict(described)
     kind = parameters.pop("kind")
-    kinds = {"delay": Delay}
+    kinds: dict[str, Any] = {"delay": Delay, "images": Images, "preprocessed": Preprocessed}
     if kind not in kinds:
         msg = f"no workload {kind!r}; there are: {', '.join(kinds)}"
         raise ValueError(msg)
-    return kinds[kind](**parameters)
+    made: Workload = kinds[kind](**parameters)
+    if made.size == 0:
+        msg = f"{parameters.get('folder')} holds nothing for workload {kind!r}"
+        raise ValueError(msg)
+    return made

@@ -1,7 +1,9 @@
 //! Which experiments there are.
 
 use super::settings::Table;
-use super::{Experiment, ExperimentError, View, workers};
+use super::{
+    Experiment, ExperimentError, View, compare, grid, schedulers, storage, transport, workers,
+};
 use crate::results::Results;
 
 type Build = fn(&Table, bool) -> Result<Box<dyn Experiment>, ExperimentError>;
@@ -18,12 +20,44 @@ pub struct Entry {
 }
 
 /// All experiments, in the order in which they are listed.
-pub const CATALOGUE: &[Entry] = &[Entry {
-    name: "workers",
-    about: "0 to 8 workers, 10 ms simulated delay per item: dip, gains, knee, optimum",
-    build: workers::build,
-    view: workers::view,
-}];
+pub const CATALOGUE: &[Entry] = &[
+    Entry {
+        name: "workers",
+        about: "0 to 8 workers, 10 ms simulated delay per item: dip, gains, knee, optimum",
+        build: workers::build,
+        view: workers::view,
+    },
+    Entry {
+        name: "grid",
+        about: "batch size x workers x inference time x data set: throughput and waits",
+        build: grid::build,
+        view: grid::view,
+    },
+    Entry {
+        name: "schedulers",
+        about: "scheduling policies x even, log-normal, bimodal costs: balance and steals",
+        build: schedulers::build,
+        view: schedulers::view,
+    },
+    Entry {
+        name: "transport",
+        about: "threads, shared memory, pipe, queue x raw, pickle, JSON, protobuf: speed by size",
+        build: transport::build,
+        view: transport::view,
+    },
+    Entry {
+        name: "storage",
+        about: "sequential and random reads, small and large files, latency, by concurrency",
+        build: storage::build,
+        view: storage::view,
+    },
+    Entry {
+        name: "compare",
+        about: "feedline, torch's DataLoader and others on one workload, outputs checked",
+        build: compare::build,
+        view: compare::view,
+    },
+];
 
 impl Entry {
     /// The experiment with the given settings over its defaults (or over its quick ones).

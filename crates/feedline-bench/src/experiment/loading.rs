@@ -118,11 +118,8 @@ impl Loaders {
         session: &Session<'_>,
     ) -> Result<Measurement, ExperimentError> {
         self.try_measure(point, round, job).inspect_err(|_| {
-            // One that broke down is replaced, so that the next point finds a working one.
-            if !session.is_interrupted()
-                && let Ok(driver) = Driver::start(&session.python, &job.contestant)
-            {
-                self.drivers.insert(job.contestant.clone(), driver);
+            if !session.is_interrupted() {
+                self.restart(&job.contestant, session);
             }
         })
     }
@@ -168,9 +165,10 @@ impl Loaders {
         data: &str,
         tolerance: Option<f64>,
         job: impl Fn(&str) -> Option<Job>,
-        folder: &Path,
+        session: &Session<'_>,
         is_known: &dyn Fn(&str, &str) -> bool,
     ) -> Result<Vec<Check>, ExperimentError> {
+        let folder = session.cache.clone();
         let names = self.names.clone();
         let takers: Vec<(String, Job)> =
             names.iter().filter_map(|name| Some((name.clone(), job(name)?))).collect();
@@ -180,39 +178,64 @@ impl Loaders {
             return Ok(Vec::new());
         }
         let file = |name: &str| folder.join(format!(".output-{name}.npy"));
-        let checks = takers.iter().map(|(name, job)| {
-            #[derive(Deserialize)]
-            struct Saved {
-                digest: Digest,
-            }
-            #[derive(Deserialize)]
-            struct Apart {
-                mean: f64,
-                max: f64,
-            }
-            let driver = self.driver(name)?;
-            let mut request = json!(job);
-            request["do"] = "save".into();
-            request["to"] = json!(file(name));
-            let Saved { digest } = driver.ask(&request)?;
-            let of = json!([file(&reference), file(name)]);
-            let Apart { mean, max } = driver.ask(&json!({"do": "difference", "of": of}))?;
-            let agrees = if max == 0.0 { true } else { tolerance.is_some_and(|most| mean <= most) };
-            let what = if max == 0.0 {
-                "equal bit by bit".into()
-            } else {
-                format!("values differ by {mean:.2e} on average, {max:.2e} at most")
+        let mut checks = Vec::new();
+        for (name, job) in &takers {
+            let found = self.compare_one(name, job, &file(name), &file(&reference));
+            let (agrees, what, digest) = match found {
+                Ok((0.0, _, digest)) => (true, "equal bit by bit".into(), Some(digest)),
+                Ok((max, mean, digest)) => {
+                    let what = format!("values differ by {mean:.2e} on average, {max:.2e} at most");
+                    (tolerance.is_some_and(|most| mean <= most), what, Some(digest))
+                }
+                Err(error) if session.is_interrupted() => return Err(error),
+                Err(error) => {
+                    self.restart(name, session);
+                    (false, format!("it could not be compared: {error}"), None)
+                }
             };
             let (contestant, reference) = (name.clone(), reference.clone());
-            let digest = Some(digest);
-            Ok(Check { contestant, reference, data: data.into(), agrees, what, digest })
-        });
-        let checks: Result<Vec<Check>, ExperimentError> = checks.collect();
+            checks.push(Check { contestant, reference, data: data.into(), agrees, what, digest });
+        }
         for (name, _) in &takers {
             // Best effort: a file that was never written is not there to remove.
             let _ = std::fs::remove_file(file(name));
         }
-        checks
+        Ok(checks)
+    }
+
+    /// The largest and the mean difference from the reference's output, and the output's fingerprint.
+    fn compare_one(
+        &mut self,
+        name: &str,
+        job: &Job,
+        file: &Path,
+        reference: &Path,
+    ) -> Result<(f64, f64, Digest), ExperimentError> {
+        #[derive(Deserialize)]
+        struct Saved {
+            digest: Digest,
+        }
+        #[derive(Deserialize)]
+        struct Apart {
+            mean: f64,
+            max: f64,
+        }
+        let driver = self.driver(name)?;
+        let mut request = json!(job);
+        request["do"] = "save".into();
+        request["to"] = json!(file);
+        let Saved { digest } = driver.ask(&request)?;
+        let of = json!([reference, file]);
+        let Apart { mean, max } = driver.ask(&json!({"do": "difference", "of": of}))?;
+        Ok((max, mean, digest))
+    }
+
+    /// Replaces a child that broke down, so that the next request finds a working one.
+    fn restart(&mut self, name: &str, session: &Session<'_>) {
+        self.drivers.remove(name);
+        if let Ok(driver) = Driver::start(&session.python, name) {
+            self.drivers.insert(name.to_owned(), driver);
+        }
     }
 
     fn driver(&mut self, contestant: &str) -> Result<&mut Driver, ExperimentError> {

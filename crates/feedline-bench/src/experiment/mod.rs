@@ -9,21 +9,27 @@
 //! | --- | --- |
 //! | `workers/` | what more workers bring |
 //! | `grid/` | batch size, workers, inference time and data set together |
-//! | `schedulers/` | which policy balances which work |
-//! | `transport/` | what it costs to hand data over |
-//! | `storage/` | what reading patterns cost, by concurrency |
+//! | `schedulers.rs` | which policy balances which work |
+//! | `transport.rs` | what it costs to hand data over |
+//! | `storage.rs` | what reading patterns cost, by concurrency |
 //! | `compare/` | feedline against its peers |
 //!
 //! Loaders run in child processes ([`driver`]), so that the process tree of each is its own.
 
 mod catalogue;
+mod compare;
+mod data;
 pub(crate) mod driver;
 mod error;
+mod grid;
 mod loading;
 mod over_time;
 mod scaling;
+mod schedulers;
 mod session;
 mod settings;
+mod storage;
+mod transport;
 mod view;
 mod workers;
 

@@ -91,7 +91,6 @@ pub(crate) fn cpu_model() -> Option<String> {
     info.model_name(0).map(str::to_owned)
 }
 
-#[expect(dead_code, reason = "grid")]
 /// Memory that new work could have without swapping.
 pub(crate) fn available_bytes() -> Option<u64> {
     procfs::Meminfo::current().ok()?.mem_available

@@ -11,29 +11,29 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "absence", "contestant"]
 
-#: The module of each, in the order of reports.
-NAMES = {
-    "torch": "torch_loader",
-    "feedline": "feedline_loader",
+#: The module of each, in the order of reports, and the packages that it needs; told here so
+#: that finding out who can take part imports nothing.
+NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "torch": ("torch_loader", ("torch",)),
+    "torchdata": ("torchdata_nodes", ("torch", "torchdata")),
+    "feedline": ("feedline_loader", ()),
+    "feedline.torch": ("feedline_torch", ("torch",)),
+    "spdl": ("spdl_pipeline", ("torch", "spdl.pipeline")),
+    "grain": ("grain_loader", ("grain",)),
+    "tf.data": ("tf_data", ("tensorflow",)),
+    "dali": ("dali_pipeline", ("nvidia.dali",)),
 }
 
 
 def contestant(name: str) -> Contestant:
     """Load a contestant's code, and with it the packages that it needs."""
-    module = importlib.import_module(f"feedline.bench.contestants.{NAMES[name]}")
+    module = importlib.import_module(f"feedline.bench.contestants.{NAMES[name][0]}")
     return cast("Contestant", module.Loading())
-
-
-#: What each needs, told here so that finding out imports nothing.
-_NEEDS = {
-    "torch": ("torch",),
-    "feedline": (),
-}
 
 
 def absence(name: str) -> str | None:
     """Say why a contestant cannot take part; ``None`` if it can."""
-    for package in _NEEDS[name]:
+    for package in NAMES[name][1]:
         if not _is_there(package):
             return f"{package} is not installed"
     return None

@@ -55,13 +55,14 @@ class Loading:
 
     def load(self, job: Job) -> Iterator[Batch]:
         """Start the workers."""
-        return map(_batch, iter(self.loader(job)))
+        return map(batch_of, iter(self.loader(job)))
 
     def figures(self) -> dict[str, float]:
         """Tell nothing more."""
         return {}
 
 
-def _batch(delivered: tuple[Any, Any, float]) -> Batch:
+def batch_of(delivered: tuple[Any, Any, float]) -> Batch:
+    """Name the parts of what was collated."""
     values, trace, collated_s = delivered
     return Batch(values, trace.numpy(), collated_s)

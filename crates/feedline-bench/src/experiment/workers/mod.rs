@@ -149,7 +149,7 @@ impl Experiment for Study {
         let jobs: Vec<(String, Option<Job>)> =
             self.loaders.names.iter().map(|name| (name.clone(), job(name))).collect();
         let find = |name: &str| jobs.iter().find(|(it, _)| it == name)?.1.clone();
-        self.loaders.compare_outputs("items", None, find, &session.cache, is_known)
+        self.loaders.compare_outputs("items", None, find, session, is_known)
     }
 
     fn measure(

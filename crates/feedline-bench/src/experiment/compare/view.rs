@@ -1,0 +1,155 @@
+//! What the report on `compare` shows.
+
+use crate::chart::{Bar, Bars, Chart, Drawing};
+use crate::experiment::loading::colour;
+use crate::experiment::{Column, Tile, Unit, View, over_time};
+use crate::results::{Cell, Level, Results};
+use crate::{Estimate, units};
+
+/// Whom ratios refer to, if it took part.
+const BASELINE: &str = "torch";
+
+pub(in crate::experiment) fn view(results: &Results) -> View {
+    let cells = results.cells();
+    let mut view = View {
+        columns: vec![
+            Column::new("samples/s", "rate", Unit::Count).barred(),
+            Column::new("time", "seconds", Unit::Seconds),
+            Column::new("start", "start_s", Unit::Seconds),
+            Column::new("first batch", "first_batch_s", Unit::Seconds),
+            Column::new("CPU/sample", "cpu_per_item_s", Unit::Seconds),
+            Column::new("busy cores", "busy_cores", Unit::Plain),
+            Column::new("PSS peak", "pss_peak_bytes", Unit::Bytes),
+            Column::new("switches", "switches", Unit::Count),
+        ],
+        ..View::default()
+    };
+    for workers in results.levels("workers") {
+        view.verdict.extend(sentences(&cells, &workers, results.levels("workers").len() > 1));
+    }
+    view.tiles = ratios(&cells, None)
+        .into_iter()
+        .map(|(cell, ratio)| {
+            let name = cell.point.text("contestants");
+            let workers = cell.point.text("workers");
+            Tile::new(
+                format!("{} x", units::digits(ratio.value)),
+                format!("{name} against {BASELINE}, {workers} workers"),
+            )
+        })
+        .collect();
+    view.charts.push(bars(
+        results,
+        &cells,
+        "rate",
+        "Throughput",
+        "samples per second",
+        Unit::Count,
+    ));
+    view.charts.push(bars(
+        results,
+        &cells,
+        "cpu_per_item_s",
+        "CPU time for a sample",
+        "CPU seconds per sample",
+        Unit::Seconds,
+    ));
+    view.charts.push(bars(
+        results,
+        &cells,
+        "pss_peak_bytes",
+        "Peak memory",
+        "proportional set size of the process tree",
+        Unit::Bytes,
+    ));
+    let named: Vec<over_time::Named<'_>> = cells
+        .iter()
+        .map(|cell| {
+            let name = cell.point.text("contestants");
+            let colour = colour(&name);
+            (format!("{name}, {} workers", cell.point.text("workers")), colour, cell)
+        })
+        .collect();
+    view.charts.extend(over_time::waits(results, &named));
+    view.charts.extend(over_time::resources(&named));
+    let batch = results.header.settings.get("batch_size").and_then(serde_json::Value::as_u64);
+    view.charts.extend(over_time::timelines(&cells, "contestants", batch.unwrap_or(1)));
+    view
+}
+
+/// Each cell's rate against the baseline's of the same round and number of workers.
+fn ratios<'a>(cells: &'a [Cell<'a>], workers: Option<&Level>) -> Vec<(&'a Cell<'a>, Estimate)> {
+    let fits = |cell: &&Cell<'_>| workers.is_none_or(|it| cell.point.get("workers") == Some(it));
+    let mut found = Vec::new();
+    for cell in cells.iter().filter(fits) {
+        let base = cells.iter().find(|it| {
+            it.point.text("contestants") == BASELINE
+                && it.point.get("workers") == cell.point.get("workers")
+        });
+        let Some(base) = base.filter(|base| base.point != cell.point) else { continue };
+        let paired: Vec<f64> = cell
+            .runs
+            .iter()
+            .filter_map(|run| {
+                let other = base.runs.iter().find(|it| it.round == run.round)?;
+                let rate = |it: &crate::results::Measurement| it.items as f64 / it.seconds;
+                Some(rate(run) / rate(other))
+            })
+            .collect();
+        found.extend(Estimate::of(&paired).map(|ratio| (cell, ratio)));
+    }
+    found
+}
+
+fn sentences(cells: &[Cell<'_>], workers: &Level, says_workers: bool) -> Vec<String> {
+    let with = if says_workers { format!(" with {workers} workers") } else { String::new() };
+    ratios(cells, Some(workers))
+        .into_iter()
+        .map(|(cell, ratio)| {
+            let name = cell.point.text("contestants");
+            let value = units::digits(ratio.value);
+            match ratio.interval {
+                Some(it) => {
+                    let (low, high) = (units::digits(it.low), units::digits(it.high));
+                    let doubt =
+                        if it.low <= 1.0 && 1.0 <= it.high { "; no difference shown" } else { "" };
+                    format!(
+                        "{name} ran {value} x [{low}, {high}] as fast as {BASELINE}{with} ({:.1} % \
+                         interval{doubt}).",
+                        it.coverage * 100.0
+                    )
+                }
+                None => format!(
+                    "{name} ran {value} x as fast as {BASELINE}{with} (one round: no interval)."
+                ),
+            }
+        })
+        .collect()
+}
+
+fn bars(
+    results: &Results,
+    cells: &[Cell<'_>],
+    key: &str,
+    title: &str,
+    label: &str,
+    unit: Unit,
+) -> Chart {
+    let several = results.levels("workers").len() > 1;
+    let groups = cells.iter().filter_map(|cell| {
+        let name = cell.point.text("contestants");
+        let estimate = cell.estimate(key)?;
+        let spread = estimate.interval.map(|it| (it.low, it.high));
+        let tip = format!("{name}: {}", unit.text(estimate.value));
+        let bar = Bar { colour: colour(&name), value: estimate.value, spread, tip };
+        let label =
+            if several { format!("{name}, {} w.", cell.point.text("workers")) } else { name };
+        Some((label, vec![bar]))
+    });
+    let groups = groups.collect();
+    let drawing =
+        Drawing::Bars(Bars { label: label.into(), unit, legend: Vec::new(), groups, log: false });
+    let caption =
+        "Medians over the rounds, with lines over the interval that holds the true median.";
+    Chart::new(title, caption, drawing)
+}

@@ -1,0 +1,109 @@
+//! Where an experiment's data comes from: a folder that the user names, or data made once and kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Event, ExperimentError, Session};
+use crate::generate::{Kind, Recipe};
+
+const PICTURES: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
+
+/// A data set on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct DataSet {
+    pub(crate) folder: PathBuf,
+    /// Whether it was made, and so is the same on every machine.
+    pub(crate) is_made: bool,
+}
+
+/// The data set of a kind. `None` if the user named a folder that holds none of that kind.
+pub(crate) fn find(
+    kind: Kind,
+    count: u32,
+    seed: u64,
+    session: &mut Session<'_>,
+) -> Result<Option<DataSet>, ExperimentError> {
+    let Some(given) = session.data.clone() else {
+        let recipe = Recipe { kind, count: count.into(), seed, classes: 10 };
+        let folder = session.cache.join(recipe.folder_name());
+        let what = match kind {
+            Kind::Images => "making pictures",
+            Kind::Preprocessed => "making preprocessed samples",
+        };
+        recipe.make(&folder, |done| {
+            session.tell(Event::Prepares { what, done, of: count.into() });
+            !session.is_interrupted()
+        })?;
+        return Ok(Some(DataSet { folder, is_made: true }));
+    };
+    let name = match kind {
+        Kind::Images => "images",
+        Kind::Preprocessed => "preprocessed",
+    };
+    let places = [given.join(name), given];
+    let found = places.into_iter().find(|folder| holds(folder, kind));
+    Ok(found.map(|folder| DataSet { folder, is_made: false }))
+}
+
+/// Says that a folder which the user named is of no use.
+pub(crate) fn nothing_in(session: &Session<'_>) -> ExperimentError {
+    let folder = session.data.clone().unwrap_or_default();
+    ExperimentError::NoData { folder, what: "class folders of pictures and no .npy files" }
+}
+
+fn holds(folder: &Path, kind: Kind) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| {
+        let path = entry.path();
+        match kind {
+            Kind::Preprocessed => has_ending(&path, &["npy"]),
+            Kind::Images => {
+                path.is_dir()
+                    && fs::read_dir(&path).is_ok_and(|mut inner| {
+                        inner.any(|it| it.is_ok_and(|it| has_ending(&it.path(), &PICTURES)))
+                    })
+            }
+        }
+    })
+}
+
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    let ending = path.extension().map(|it| it.to_string_lossy().to_lowercase());
+    ending.is_some_and(|it| endings.contains(&it.as_str()))
+}
+
+/// All files below a folder.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(it) if it.is_dir() => found.extend(files(&entry.path())),
+            _ => found.push(entry.path()),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Reads every file once, so that the next reader finds it in the page cache.
+pub(crate) fn warm(folder: &Path) {
+    for path in files(folder) {
+        // A file that cannot be read now fails where it matters.
+        let _ = fs::File::open(path)
+            .and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+    }
+}
+
+/// Takes files out of the page cache, as far as the system lets us: pages that are clean and that
+/// nobody has mapped.
+pub(crate) fn chill(paths: &[PathBuf]) {
+    #[cfg(target_os = "linux")]
+    for path in paths {
+        let Ok(file) = fs::File::open(path) else { continue };
+        let _ = file.sync_data();
+        let advice = nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED;
+        let _ = nix::fcntl::posix_fadvise(&file, 0, 0, advice);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = paths;
+}

@@ -1,0 +1,263 @@
+//! `grid`: batch size, workers, inference time and data set together.
+//!
+//! The consumer sleeps for each batch as long as inference would take. Points whose batches do not fit
+//! into memory are listed with what they would need.
+
+mod memory;
+mod view;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::data::{self, DataSet};
+use super::loading::{Job, Loaders};
+use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
+use super::{Experiment, ExperimentError, Plan, Planned, Session};
+use crate::generate::Kind;
+use crate::kernel;
+use crate::results::{Axis, Check, Measurement, Point};
+use crate::units;
+
+pub(super) use view::view;
+
+/// Bytes of a sample: float32 (3, 224, 224).
+pub(super) const SAMPLE_BYTES: u64 = 3 * 224 * 224 * 4;
+
+/// How far decoded and resized pictures may be apart on average, in normalised units: two decoders and
+/// resizers that both round are about 0.01 apart, a wrong crop or channel order is near 1.
+pub(super) const PICTURES_APART: f64 = 0.03;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grid {
+    contestants: Vec<String>,
+    #[serde(deserialize_with = "wholes")]
+    batch_sizes: Vec<u32>,
+    #[serde(deserialize_with = "wholes")]
+    workers: Vec<u32>,
+    /// Seconds of inference for each batch.
+    sleep_s: Vec<f64>,
+    /// `images`, `preprocessed`.
+    data: Vec<String>,
+    /// Batches at each point, but at least one for each worker.
+    #[serde(deserialize_with = "whole")]
+    batches: u32,
+    /// Batches ahead for each worker.
+    #[serde(deserialize_with = "whole")]
+    prefetch: u32,
+    /// Samples to make, where they are made.
+    #[serde(deserialize_with = "whole")]
+    samples: u32,
+    seed: u64,
+    #[serde(deserialize_with = "whole")]
+    rounds: u32,
+}
+
+impl Settings for Grid {
+    fn full() -> Self {
+        Self {
+            contestants: vec!["torch".into(), "feedline".into()],
+            batch_sizes: vec![32, 128, 256, 512, 1024],
+            workers: vec![1, 2, 4, 8, 32, 48, 64],
+            sleep_s: vec![0.0, 2.0],
+            data: vec!["images".into(), "preprocessed".into()],
+            batches: 12,
+            prefetch: 2,
+            samples: 2048,
+            seed: 0,
+            rounds: 1,
+        }
+    }
+
+    fn quick() -> Self {
+        Self {
+            batch_sizes: vec![16, 64],
+            workers: vec![1, 2, 4],
+            sleep_s: vec![0.0, 0.1],
+            batches: 6,
+            samples: 256,
+            ..Self::full()
+        }
+    }
+
+    fn check(&self) -> Result<(), ExperimentError> {
+        in_range("batch_sizes", &self.batch_sizes, 1..=65_536)?;
+        in_range("workers", &self.workers, 0..=256)?;
+        amount("sleep_s", &self.sleep_s, 3600.0)?;
+        in_range("batches", &[self.batches], 1..=100_000)?;
+        in_range("prefetch", &[self.prefetch], 1..=64)?;
+        in_range("samples", &[self.samples], 1..=10_000_000)?;
+        in_range("rounds", &[self.rounds], 1..=1000)?;
+        if self.data.is_empty() || self.sleep_s.is_empty() {
+            let problem = "settings `data` and `sleep_s` need at least one value each".into();
+            return Err(ExperimentError::Setting { problem });
+        }
+        self.data.iter().try_for_each(|name| kind_of(name).map(drop))
+    }
+}
+
+/// The kind of data that a name stands for.
+pub(super) fn kind_of(name: &str) -> Result<Kind, ExperimentError> {
+    match name {
+        "images" => Ok(Kind::Images),
+        "preprocessed" => Ok(Kind::Preprocessed),
+        other => Err(ExperimentError::Setting {
+            problem: format!("there is no data set `{other}`; there are: images, preprocessed"),
+        }),
+    }
+}
+
+struct Study {
+    settings: Grid,
+    are_demanded: bool,
+    loaders: Loaders,
+    sets: Vec<(String, DataSet)>,
+    notes: Vec<String>,
+}
+
+pub(super) fn build(given: &Table, quick: bool) -> Result<Box<dyn Experiment>, ExperimentError> {
+    let settings: Grid = settings::read(given, quick)?;
+    let are_demanded = given.contains_key("contestants");
+    let loaders = Loaders::default();
+    Ok(Box::new(Study { settings, are_demanded, loaders, sets: Vec::new(), notes: Vec::new() }))
+}
+
+impl Study {
+    fn job(&self, point: &Point) -> Option<Job> {
+        let count = |axis| point.number(axis).unwrap_or_default() as u32;
+        let name = point.text("data");
+        let (_, set) = self.sets.iter().find(|(it, _)| *it == name)?;
+        let workers = count("workers");
+        Some(Job {
+            contestant: point.text("contestants"),
+            workload: json!({"kind": name, "folder": set.folder}),
+            workers,
+            prefetch: self.settings.prefetch,
+            batch_size: count("batch"),
+            batches: self.batches(workers),
+            step_s: point.number("sleep").unwrap_or_default(),
+            trace: 0,
+        })
+    }
+
+    fn batches(&self, workers: u32) -> u32 {
+        self.settings.batches.max(workers + 2)
+    }
+}
+
+impl Experiment for Study {
+    fn prepare(&mut self, session: &mut Session<'_>) -> Result<(), ExperimentError> {
+        self.loaders = Loaders::start(&self.settings.contestants, self.are_demanded, session)?;
+        for name in &self.settings.data {
+            let found =
+                data::find(kind_of(name)?, self.settings.samples, self.settings.seed, session)?;
+            match found {
+                Some(set) => {
+                    data::warm(&set.folder);
+                    self.sets.push((name.clone(), set));
+                }
+                None => self.notes.push(format!("--data holds no {name}: left out")),
+            }
+        }
+        if self.sets.is_empty() { Err(data::nothing_in(session)) } else { Ok(()) }
+    }
+
+    fn plan(&self) -> Plan {
+        let available = kernel::available_bytes();
+        let mut points = Vec::new();
+        for (data, _) in &self.sets {
+            for sleep in &self.settings.sleep_s {
+                for batch in &self.settings.batch_sizes {
+                    for workers in &self.settings.workers {
+                        for contestant in &self.loaders.names {
+                            let point = Point::new()
+                                .with("contestants", contestant.as_str())
+                                .with("data", data.as_str())
+                                .with("sleep", *sleep)
+                                .with("batch", *batch)
+                                .with("workers", *workers);
+                            let needed = memory::needed(&memory::Need {
+                                contestant,
+                                workers: (*workers).into(),
+                                prefetch: self.settings.prefetch.into(),
+                                batches: self.batches(*workers).into(),
+                                batch_bytes: u64::from(*batch) * SAMPLE_BYTES,
+                            });
+                            let obstacle = available.filter(|it| needed > it / 10 * 9).map(|it| {
+                                let there = units::bytes(it as f64);
+                                (format!("more memory than there is ({there} available)"), needed)
+                            });
+                            points.push(Planned { point, obstacle });
+                        }
+                    }
+                }
+            }
+        }
+        let mut notes = self.loaders.notes.clone();
+        notes.extend(self.notes.iter().cloned());
+        notes.extend(self.sets.iter().filter(|(_, set)| set.is_made).map(|(name, _)| {
+            format!(
+                "{name}: {} samples made from seed {}",
+                self.settings.samples, self.settings.seed
+            )
+        }));
+        Plan {
+            title: "Batch size, workers, inference time and data set".into(),
+            question: "Which settings feed a model, and how long does it wait for its first, second, third \
+                       batch?"
+                .into(),
+            axes: vec![
+                Axis::new("data", "data"),
+                Axis::new("sleep", "sleep (s)"),
+                Axis::new("contestants", "loader"),
+                Axis::new("batch", "batch"),
+                Axis::new("workers", "workers"),
+            ],
+            unit: "samples".into(),
+            rounds: self.settings.rounds,
+            page_cache: "warm; every file was read once before".into(),
+            settings: json!(self.settings),
+            points,
+            versions: self.loaders.versions.clone(),
+            notes,
+        }
+    }
+
+    fn check(
+        &mut self,
+        session: &mut Session<'_>,
+        is_known: &dyn Fn(&str, &str) -> bool,
+    ) -> Result<Vec<Check>, ExperimentError> {
+        let mut checks = Vec::new();
+        for (name, _) in self.sets.clone() {
+            let jobs: Vec<(String, Option<Job>)> = self
+                .loaders
+                .names
+                .iter()
+                .map(|contestant| {
+                    let point = Point::new()
+                        .with("contestants", contestant.as_str())
+                        .with("data", name.as_str())
+                        .with("batch", 8u32)
+                        .with("workers", 2u32);
+                    (contestant.clone(), self.job(&point).map(|job| Job { batches: 2, ..job }))
+                })
+                .collect();
+            let find = |name: &str| jobs.iter().find(|(it, _)| it == name)?.1.clone();
+            let tolerance = (name == "images").then_some(PICTURES_APART);
+            let loaders = &mut self.loaders;
+            checks.extend(loaders.compare_outputs(&name, tolerance, find, session, is_known)?);
+        }
+        Ok(checks)
+    }
+
+    fn measure(
+        &mut self,
+        point: &Point,
+        round: u32,
+        session: &mut Session<'_>,
+    ) -> Result<Measurement, ExperimentError> {
+        let job = self.job(point).ok_or_else(|| data::nothing_in(session))?;
+        self.loaders.measure(point, round, &job, session)
+    }
+}

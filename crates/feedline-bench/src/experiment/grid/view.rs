@@ -1,0 +1,260 @@
+//! What the report on `grid` shows.
+
+use crate::chart::{Chart, Drawing, Heat, HeatCell};
+use crate::experiment::loading::colour;
+use crate::experiment::{Column, Tile, Unit, View, over_time};
+use crate::results::{Cell, Level, Results};
+use crate::units;
+
+pub(in crate::experiment) fn view(results: &Results) -> View {
+    let cells = results.cells();
+    let mut view = View {
+        columns: vec![
+            Column::new("samples/s", "rate", Unit::Count).barred(),
+            Column::new("time", "seconds", Unit::Seconds),
+            Column::new("start", "start_s", Unit::Seconds),
+            Column::new("first batch", "first_batch_s", Unit::Seconds),
+            Column::new("waited", "wait_s", Unit::Seconds),
+            Column::new("CPU", "cpu_s", Unit::Seconds),
+            Column::new("PSS peak", "pss_peak_bytes", Unit::Bytes),
+        ],
+        ..View::default()
+    };
+    view.verdict = verdict(results, &cells);
+    view.tiles = tiles(results, &cells);
+    for contestant in results.levels("contestants") {
+        view.charts.extend(heats(results, &cells, &contestant));
+    }
+    view.charts.extend(waits(results, &cells));
+    let chosen = chosen(results, &cells);
+    view.charts.extend(over_time::resources(&chosen));
+    view
+}
+
+fn at<'a>(cells: &'a [Cell<'a>], levels: &[(&str, &Level)]) -> Option<&'a Cell<'a>> {
+    cells.iter().find(|cell| levels.iter().all(|(axis, level)| cell.point.get(axis) == Some(level)))
+}
+
+/// A heat map of throughput for each data set and sleep.
+fn heats(results: &Results, cells: &[Cell<'_>], contestant: &Level) -> Vec<Chart> {
+    let (batches, workers) = (results.levels("batch"), results.levels("workers"));
+    let mut charts = Vec::new();
+    for data in results.levels("data") {
+        for sleep in results.levels("sleep") {
+            let mut heat = Vec::new();
+            for batch in &batches {
+                for count in &workers {
+                    let levels = [
+                        ("contestants", contestant),
+                        ("data", &data),
+                        ("sleep", &sleep),
+                        ("batch", batch),
+                        ("workers", count),
+                    ];
+                    let value = at(cells, &levels).and_then(|cell| cell.median("rate"));
+                    let left_out = results.not_run.iter().find(|it| {
+                        levels.iter().all(|(axis, level)| it.point.get(axis) == Some(level))
+                    });
+                    let what = match (value, left_out) {
+                        (Some(rate), _) => format!("{} samples/s", units::count(rate)),
+                        (None, Some(it)) => match it.needed_bytes {
+                            Some(bytes) => format!("not run: needs {}", units::bytes(bytes as f64)),
+                            None => "not run: it failed".into(),
+                        },
+                        (None, None) => "not run yet".into(),
+                    };
+                    let tip = format!("batch {batch}, {count} workers: {what}");
+                    heat.push(HeatCell { value, tip });
+                }
+            }
+            let drawing = Drawing::Heat(Heat {
+                x_label: "workers".into(),
+                y_label: "batch size".into(),
+                columns: workers.iter().map(ToString::to_string).collect(),
+                rows: batches.iter().map(ToString::to_string).collect(),
+                cells: heat,
+                unit: Unit::Count,
+                colour: colour(&contestant.to_string()),
+            });
+            let caption = "Samples per second by batch size and workers: the stronger the colour, the more. With \
+                           a sleep the most that can be had is batch / sleep.";
+            let title = format!("Throughput by batch and workers: {contestant}");
+            let sleep = if sleep.number() == Some(0.0) {
+                "no sleep".into()
+            } else {
+                format!("sleep {sleep} s")
+            };
+            charts.push(Chart::new(title, caption, drawing).choice(format!("{data}, {sleep}")));
+        }
+    }
+    charts
+}
+
+/// Waits per batch at the middle batch size with the most workers that ran everywhere.
+fn waits(results: &Results, cells: &[Cell<'_>]) -> Vec<Chart> {
+    let batches = results.levels("batch");
+    let Some(batch) = batches.get(batches.len() / 2) else { return Vec::new() };
+    let mut charts = Vec::new();
+    for data in results.levels("data") {
+        for sleep in results.levels("sleep") {
+            let mut named = Vec::new();
+            for contestant in results.levels("contestants") {
+                let fits = |cell: &&Cell<'_>| {
+                    let levels = [
+                        ("contestants", &contestant),
+                        ("data", &data),
+                        ("sleep", &sleep),
+                        ("batch", batch),
+                    ];
+                    levels.iter().all(|(axis, level)| cell.point.get(axis) == Some(level))
+                };
+                let found: Vec<&Cell<'_>> = cells.iter().filter(fits).collect();
+                let ends = [found.first(), found.last().filter(|_| found.len() > 1)];
+                for (place, cell) in ends.into_iter().flatten().enumerate() {
+                    let name = format!("{contestant}, {} workers", cell.point.text("workers"));
+                    named.push((name, colour(&contestant.to_string()) + 2 * place, *cell));
+                }
+            }
+            let sleep = if sleep.number() == Some(0.0) {
+                "no sleep".into()
+            } else {
+                format!("sleep {sleep} s")
+            };
+            charts.extend(
+                over_time::waits(results, &named)
+                    .map(|chart| chart.choice(format!("{data}, {sleep}, batch {batch}"))),
+            );
+        }
+    }
+    charts
+}
+
+/// Each loader at its fastest point without sleep on the first data set.
+fn chosen<'a>(results: &Results, cells: &'a [Cell<'a>]) -> Vec<over_time::Named<'a>> {
+    let data = results.levels("data");
+    let of = |contestant: Level| {
+        let fits = cells.iter().filter(|cell| {
+            cell.point.get("contestants") == Some(&contestant)
+                && cell.point.get("data") == data.first()
+        });
+        let rate = |cell: &Cell<'_>| cell.median("rate").unwrap_or(0.0);
+        let best = fits.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let point = &best.point;
+        let name = format!(
+            "{contestant}, batch {}, {} workers",
+            point.text("batch"),
+            point.text("workers")
+        );
+        Some((name, colour(&contestant.to_string()), best))
+    };
+    results.levels("contestants").into_iter().filter_map(of).collect()
+}
+
+/// The typical factor between two levels of an axis, over all points that differ in it alone.
+fn effect(
+    cells: &[Cell<'_>],
+    axis: &str,
+    low: &Level,
+    high: &Level,
+    contestant: &Level,
+    key: &str,
+) -> Option<f64> {
+    let of = |level: &Level| -> Vec<&Cell<'_>> {
+        let is_theirs = |cell: &&Cell<'_>| cell.point.get("contestants") == Some(contestant);
+        let fits = |cell: &&Cell<'_>| cell.point.get(axis) == Some(level) && is_theirs(cell);
+        cells.iter().filter(fits).collect()
+    };
+    let (lows, highs) = (of(low), of(high));
+    let mut logs = Vec::new();
+    for cell in lows {
+        let same = |other: &&&Cell<'_>| {
+            other.point.clone().without(axis) == cell.point.clone().without(axis)
+        };
+        let other = highs.iter().find(same).and_then(|it| it.median(key));
+        if let (Some(a), Some(b)) = (cell.median(key), other)
+            && a > 0.0
+            && b > 0.0
+        {
+            logs.push((b / a).ln());
+        }
+    }
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+fn verdict(results: &Results, cells: &[Cell<'_>]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let times = |factor: f64| units::digits(factor);
+    let contestants = results.levels("contestants");
+    if let [first, .., last] = &contestants[..]
+        && let Some(factor) = against(cells, first, last)
+    {
+        sentences.push(format!(
+            "At equal settings {last} delivers {} times the samples per second of {first} (geometric mean of \
+             all points that both ran).",
+            times(factor)
+        ));
+    }
+    for contestant in &contestants {
+        let named: [(&str, &str); 3] =
+            [("batch", "batch size"), ("workers", "workers"), ("sleep", "sleep")];
+        for (axis, name) in named {
+            let levels = results.levels(axis);
+            let [low, .., high] = &levels[..] else { continue };
+            let rate = effect(cells, axis, low, high, contestant, "rate");
+            let first = effect(cells, axis, low, high, contestant, "first_batch_s");
+            if let (Some(rate), Some(first)) = (rate, first) {
+                sentences.push(format!(
+                    "{contestant}, {name} from {low} to {high}: {} times the throughput, {} times the wait for \
+                     the first batch.",
+                    times(rate),
+                    times(first)
+                ));
+            }
+        }
+        let data = results.levels("data");
+        if let [from, .., to] = &data[..]
+            && let Some(rate) = effect(cells, "data", from, to, contestant, "rate")
+        {
+            sentences.push(format!(
+                "{contestant}: {to} samples come {} times as fast as {from}.",
+                times(rate)
+            ));
+        }
+    }
+    sentences
+}
+
+fn against(cells: &[Cell<'_>], first: &Level, second: &Level) -> Option<f64> {
+    let of = |level: &Level| {
+        cells
+            .iter()
+            .filter(move |cell| cell.point.get("contestants") == Some(level))
+            .collect::<Vec<_>>()
+    };
+    let (ours, theirs) = (of(second), of(first));
+    let logs: Vec<f64> = ours
+        .iter()
+        .filter_map(|cell| {
+            let rest = cell.point.clone().without("contestants");
+            let other = theirs.iter().find(|it| it.point.clone().without("contestants") == rest)?;
+            Some((cell.median("rate")? / other.median("rate")?).ln())
+        })
+        .collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+fn tiles(results: &Results, cells: &[Cell<'_>]) -> Vec<Tile> {
+    let mut tiles: Vec<Tile> = chosen(results, cells)
+        .into_iter()
+        .filter_map(|(name, _, cell)| {
+            Some(Tile::new(
+                format!("{}/s", units::count(cell.median("rate")?)),
+                format!("best of {name}"),
+            ))
+        })
+        .collect();
+    if !results.not_run.is_empty() {
+        tiles.push(Tile::new(results.not_run.len().to_string(), "points not run"));
+    }
+    tiles
+}

@@ -1,0 +1,273 @@
+//! Data to measure with: photograph-like pictures and preprocessed samples, the same for the same seed.
+//!
+//! A data set is a folder with a note of what it is (`dataset.json`), written last: one that was
+//! interrupted is made again, one that is there is used as it is.
+
+mod picture;
+mod random;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::ExperimentError;
+use picture::Picture;
+pub(crate) use random::Random;
+
+/// JPEG quality at which pictures of this kind have about 117 KB, as those of the published study.
+const QUALITY: u8 = 97;
+
+/// Side of a preprocessed sample.
+const SIDE: usize = 224;
+
+/// Mean and standard deviation of ImageNet's channels, as everybody normalises by.
+const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
+
+/// What is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// JPEG files of about 500 x 375 pixels and 117 KB, in class folders.
+    Images,
+    /// One `.npy` file of float32 (3, 224, 224) for each sample.
+    Preprocessed,
+}
+
+/// A data set to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// What is made.
+    pub kind: Kind,
+    /// How many samples.
+    pub count: u64,
+    /// The same seed gives the same bytes.
+    pub seed: u64,
+    /// Classes that pictures are spread over.
+    pub classes: u64,
+}
+
+impl Recipe {
+    /// The folder's name below a cache of data sets.
+    pub fn folder_name(&self) -> String {
+        let kind = match self.kind {
+            Kind::Images => "images",
+            Kind::Preprocessed => "preprocessed",
+        };
+        format!("{kind}-{}-seed{}", self.count, self.seed)
+    }
+
+    /// Makes the data set unless it is there, and returns its size in bytes. `progress` is told how many
+    /// samples are done and answers whether to go on.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written, or `progress` said to stop.
+    pub fn make(
+        &self,
+        folder: &Path,
+        mut progress: impl FnMut(u64) -> bool,
+    ) -> Result<u64, ExperimentError> {
+        let note = folder.join("dataset.json");
+        if let Some(bytes) = self.bytes_there(&note) {
+            return Ok(bytes);
+        }
+        let classes = if self.kind == Kind::Images { self.classes.max(1) } else { 0 };
+        let folders = (0..classes).map(|class| folder.join(class_name(class)));
+        for path in folders.chain([folder.to_owned()]) {
+            fs::create_dir_all(&path).map_err(|e| cannot("create the folder", &path, e))?;
+        }
+        let bytes = self.make_all(folder, &mut progress)?;
+        let text = serde_json::json!({"recipe": self, "bytes": bytes}).to_string();
+        fs::write(&note, text + "\n").map_err(|e| cannot("write", &note, e))?;
+        Ok(bytes)
+    }
+
+    fn bytes_there(&self, note: &Path) -> Option<u64> {
+        #[derive(Deserialize)]
+        struct Note {
+            recipe: Recipe,
+            bytes: u64,
+        }
+        let note: Note = serde_json::from_slice(&fs::read(note).ok()?).ok()?;
+        (note.recipe == *self).then_some(note.bytes)
+    }
+
+    /// All samples, by as many threads as there are cores.
+    fn make_all(
+        &self,
+        folder: &Path,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<u64, ExperimentError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let next = AtomicU64::new(0);
+        let (tell, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let (tell, next) = (tell.clone(), &next);
+                scope.spawn(move || {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        // Nobody listens any more after a failure or a stop.
+                        if index >= self.count || tell.send(self.make_one(folder, index)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(tell);
+            let (mut bytes, mut done) = (0, 0);
+            for made in told {
+                bytes += made?;
+                done += 1;
+                if !progress(done) {
+                    return Err(ExperimentError::Interrupted);
+                }
+            }
+            Ok(bytes)
+        })
+    }
+
+    fn make_one(&self, folder: &Path, index: u64) -> Result<u64, ExperimentError> {
+        let picture = Picture::new(self.seed, index);
+        let (path, bytes) = match self.kind {
+            Kind::Images => (self.picture_path(folder, index), jpeg(&picture)?),
+            Kind::Preprocessed => {
+                (folder.join(format!("sample_{index:06}.npy")), preprocessed(&picture))
+            }
+        };
+        let mut file = fs::File::create(&path).map_err(|e| cannot("create", &path, e))?;
+        file.write_all(&bytes).map_err(|e| cannot("write", &path, e))?;
+        Ok(bytes.len() as u64)
+    }
+
+    fn picture_path(&self, folder: &Path, index: u64) -> PathBuf {
+        let class = class_name(index % self.classes.max(1));
+        folder.join(class).join(format!("picture_{index:06}.jpg"))
+    }
+}
+
+fn class_name(class: u64) -> String {
+    format!("class_{class:02}")
+}
+
+fn jpeg(picture: &Picture) -> Result<Vec<u8>, ExperimentError> {
+    let mut bytes = Vec::with_capacity(1 << 17);
+    let mut encoder = jpeg_encoder::Encoder::new(&mut bytes, QUALITY);
+    encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+    encoder
+        .encode(&picture.pixels, picture.width, picture.height, jpeg_encoder::ColorType::Rgb)
+        .map_err(|error| ExperimentError::Failed {
+            what: format!("cannot encode a picture: {error}"),
+        })?;
+    Ok(bytes)
+}
+
+/// The middle of a picture, normalised, channels first, as a `.npy` file.
+fn preprocessed(picture: &Picture) -> Vec<u8> {
+    let (width, height) = (usize::from(picture.width), usize::from(picture.height));
+    let (left, top) = ((width - SIDE) / 2, (height - SIDE) / 2);
+    let mut bytes = npy_header(&[3, SIDE, SIDE]);
+    for channel in 0..3 {
+        for y in 0..SIDE {
+            for x in 0..SIDE {
+                let pixel = picture.pixels[((top + y) * width + left + x) * 3 + channel];
+                let value = (f32::from(pixel) / 255.0 - MEAN[channel]) / DEVIATION[channel];
+                bytes.extend_from_slice(&value.to_le_bytes());
+            }
+        }
+    }
+    bytes
+}
+
+/// The header of a float32 array: magic, version 1.0, length, a Python literal padded to 64 bytes.
+fn npy_header(shape: &[usize]) -> Vec<u8> {
+    let shape = shape.iter().map(|side| format!("{side}, ")).collect::<String>();
+    let mut literal = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}");
+    let padded = (10 + literal.len() + 1).next_multiple_of(64) - 10;
+    literal.push_str(&" ".repeat(padded - literal.len() - 1));
+    literal.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend_from_slice(&(literal.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(literal.as_bytes());
+    bytes
+}
+
+fn cannot(action: &'static str, path: &Path, source: std::io::Error) -> ExperimentError {
+    ExperimentError::File { action, path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe(kind: Kind, count: u64) -> Recipe {
+        Recipe { kind, count, seed: 7, classes: 3 }
+    }
+
+    fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            match entry.file_type().unwrap().is_dir() {
+                true => found.extend(files(&entry.path())),
+                false => found.push((entry.path(), fs::read(entry.path()).unwrap())),
+            }
+        }
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
+        let make = |seed| {
+            let folder = tempfile::tempdir().unwrap();
+            let recipe = Recipe { seed, ..recipe(Kind::Images, 4) };
+            recipe.make(folder.path(), |_| true).unwrap();
+            files(folder.path()).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(make(7), make(7));
+        assert_ne!(make(7), make(8));
+    }
+
+    #[test]
+    fn pictures_have_about_the_published_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = recipe(Kind::Images, 24).make(folder.path(), |_| true).unwrap();
+        let mean = bytes as f64 / 24.0;
+        assert!((100e3..135e3).contains(&mean), "{mean} bytes");
+        let class = folder.path().join("class_01/picture_000001.jpg");
+        assert!(fs::read(class).unwrap().starts_with(&[0xff, 0xd8, 0xff]));
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_again_and_what_is_unfinished_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let recipe = recipe(Kind::Preprocessed, 3);
+        let stopped = recipe.make(folder.path(), |done| done < 2);
+        assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
+        let mut made = 0;
+        recipe
+            .make(folder.path(), |done| {
+                made = done;
+                true
+            })
+            .unwrap();
+        assert_eq!(made, 3);
+        recipe.make(folder.path(), |_| panic!("it is there")).unwrap();
+        let size = fs::metadata(folder.path().join("sample_000000.npy")).unwrap().len();
+        assert_eq!(size, 128 + 3 * 224 * 224 * 4);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = recipe(Kind::Images, 1).make(&file.join("x"), |_| true).unwrap_err();
+        assert!(error.to_string().starts_with("cannot create the folder"), "{error}");
+    }
+}

@@ -1,0 +1,45 @@
+//! `feedline generate`: data to measure with.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use feedline_bench::experiment::{Event, ExperimentError};
+use feedline_bench::generate::{Kind, Recipe};
+
+use crate::arguments::{DataKind, Generate};
+use crate::bench::{Interrupts, explain, print};
+use crate::printer::Printer;
+use crate::progress::Bar;
+use crate::{Exit, Trouble};
+
+/// Makes a data set.
+pub(crate) fn generate(arguments: Generate, printer: &Printer) -> Result<Exit, Trouble> {
+    let Generate { kind, out, count, seed, classes } = arguments;
+    let (kind, what) = match kind {
+        DataKind::Images => (Kind::Images, "pictures"),
+        DataKind::Preprocessed => (Kind::Preprocessed, "samples"),
+    };
+    let recipe = Recipe { kind, count, seed, classes };
+    let folder = out.unwrap_or_else(|| recipe.folder_name().into());
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let watch = Interrupts::watch(&interrupted).context("cannot watch for Ctrl-C");
+    let watch = watch.map_err(|error| Trouble::new(Exit::Usage, error))?;
+    let bar = Bar::new(printer);
+    let made = recipe.make(&folder, |done| {
+        bar.follow(Event::Prepares { what, done, of: count });
+        !interrupted.load(Ordering::Relaxed)
+    });
+    drop(bar);
+    drop(watch);
+    let bytes = made.map_err(|error| match error {
+        ExperimentError::Interrupted => {
+            Trouble::new(Exit::Interrupted, anyhow::anyhow!("interrupted"))
+                .hint("start the same command again; it begins anew")
+        }
+        error => explain(error),
+    })?;
+    let mean = bytes as f64 / count as f64 / 1e3;
+    let folder = folder.display();
+    print(printer, &format!("{count} {what} of {mean:.0} KB on average in {folder}\n"))
+}

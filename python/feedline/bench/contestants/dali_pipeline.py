@@ -1,0 +1,64 @@
+"""NVIDIA DALI on the CPU; pictures by its own operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from nvidia.dali import fn, pipeline_def, types
+
+from feedline.bench.jobs import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from feedline.bench.jobs import Job
+
+
+class Loading:
+    """A pipeline of readers and CPU operators for files; an external source for Python samples."""
+
+    def load(self, job: Job) -> Iterator[Batch]:
+        """Start the threads."""
+        pipeline = self._pipeline(job)
+        pipeline.build()
+
+        def batches() -> Iterator[Batch]:
+            for _ in range(job.batches):
+                (delivered, *_) = pipeline.run()
+                yield Batch(np.asarray(delivered.as_tensor()))
+
+        return batches()
+
+    def _pipeline(self, job: Job) -> Any:  # noqa: ANN401 - DALI has no types
+        kind, folder = job.described["kind"], job.described.get("folder")
+        mean = [255 * value for value in (0.485, 0.456, 0.406)]
+        deviation = [255 * value for value in (0.229, 0.224, 0.225)]
+
+        @pipeline_def(  # type: ignore[untyped-decorator]
+            batch_size=job.batch_size,
+            num_threads=max(job.workers, 1),
+            device_id=None,
+            prefetch_queue_depth=job.prefetch,
+        )
+        def define() -> Any:  # noqa: ANN401 - DALI has no types
+            if kind == "images":
+                files, _ = fn.readers.file(file_root=folder)
+                pictures = fn.decoders.image(files, device="cpu", output_type=types.RGB)
+                pictures = fn.resize(pictures, resize_shorter=256)
+                return fn.crop_mirror_normalize(
+                    pictures, crop=(224, 224), mean=mean, std=deviation, dtype=types.FLOAT
+                )
+            if kind == "preprocessed":
+                return fn.readers.numpy(file_root=folder)
+            return fn.external_source(
+                source=lambda info: np.asarray(job.workload.sample(info.idx_in_epoch)),
+                batch=False,
+                parallel=False,
+            )
+
+        return define()
+
+    def figures(self) -> dict[str, float]:
+        """Tell nothing more."""
+        return {}

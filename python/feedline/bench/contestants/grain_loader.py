@@ -1,0 +1,47 @@
+"""Grain's map datasets, read by threads or processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grain
+import numpy as np
+
+from feedline.bench.jobs import Batch, Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from feedline.bench.jobs import Job
+
+
+class Samples:
+    """A workload as a random access data source."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+
+    def __len__(self) -> int:
+        return len(self._traced)
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - arrays
+        values, _ = self._traced.sample(int(index), 0)
+        return np.asarray(values)
+
+
+class Loading:
+    """`grain.MapDataset`, batched, read ahead by threads."""
+
+    def load(self, job: Job) -> Iterator[Batch]:
+        """Start the threads."""
+        data = grain.MapDataset.source(Samples(Traced(job.workload, job.samples)))
+        options = grain.ReadOptions(
+            num_threads=job.workers,
+            prefetch_buffer_size=max(job.workers * job.prefetch * job.batch_size, 1),
+        )
+        batches = data.to_iter_dataset(options).batch(job.batch_size)
+        return map(Batch, iter(batches))
+
+    def figures(self) -> dict[str, float]:
+        """Tell nothing more."""
+        return {}

@@ -1,0 +1,69 @@
+"""torchdata's nodes: a sampler, a parallel mapper, a batcher."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torchdata.nodes import Batcher, Loader, ParallelMapper, Prefetcher, SamplerWrapper
+
+from feedline.bench.contestants.torch_loader import batch_of, timed_collate
+from feedline.bench.jobs import Batch, Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from feedline.bench.jobs import Job
+
+
+class Samples:
+    """Makes a sample of an index, in a worker process."""
+
+    def __init__(self, traced: Traced) -> None:
+        self._traced = traced
+
+    def __call__(self, index: int) -> Any:  # noqa: ANN401 - tensors
+        """Make a sample."""
+        import os
+
+        import torch
+
+        values, trace = self._traced.sample(index, os.getpid())
+        if not isinstance(values, torch.Tensor):
+            values = torch.from_numpy(values)
+        return values, torch.from_numpy(trace)
+
+
+class Loading:
+    """`torchdata.nodes` with processes, as its documentation shows for a map-style dataset."""
+
+    def load(self, job: Job) -> Iterator[Batch]:
+        """Start the workers."""
+        make = Samples(Traced(job.workload, job.samples))
+        node: Any = SamplerWrapper(range(job.samples))
+        batches: Any
+        if not job.workers:
+            batches = Batcher(ParallelMapper(node, make, num_workers=0), job.batch_size)
+        else:
+            node = ParallelMapper(
+                node,
+                make,
+                num_workers=job.workers,
+                method="process",
+                multiprocessing_context="fork",
+            )
+            batches = Prefetcher(
+                Batcher(node, job.batch_size), prefetch_factor=job.workers * job.prefetch
+            )
+        return map(_collated, iter(Loader(batches)))
+
+    def figures(self) -> dict[str, float]:
+        """Tell nothing more."""
+        return {}
+
+
+def _collated(samples: list[Any]) -> Batch:
+    batch = batch_of(timed_collate(samples))
+    # Workers are told apart by process number; reports count them from 0.
+    numbers = {number: place for place, number in enumerate(sorted(set(batch.trace[:, 0])))}
+    batch.trace[:, 0] = [numbers[number] for number in batch.trace[:, 0]]
+    return batch

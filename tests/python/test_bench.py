@@ -1,0 +1,299 @@
+"""`feedline bench`, `report` and `generate`, from outside and at tiny sizes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+TINY = ["--set", "batch_size=4", "--set", "batches=3", "--set", "delay_ms=1", "--rounds", "1"]
+TINY += ["--set", "shape=[3,8,8]"]
+
+
+def command(*arguments, **settings):
+    return subprocess.run(
+        [sys.executable, "-m", "feedline", "-q", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=55,
+        check=False,
+        **settings,
+    )
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    """A tiny run of `workers` with both loaders."""
+    out = tmp_path_factory.mktemp("workers")
+    done = command("bench", "workers", *TINY, "--workers", "0,2", "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+def test_workers_prints_a_table_and_names_the_report(workers):
+    out, printed = workers
+    assert "torch" in printed
+    assert "feedline" in printed
+    assert "items/s" in printed
+    assert f"Report: {out / 'report.html'}" in printed
+
+
+def test_workers_measures_the_tree_and_its_parts(workers):
+    out, _ = workers
+    kinds = [line["kind"] for line in lines(out)]
+    assert kinds.count("measurement") == 4
+    checks = [line for line in lines(out) if line["kind"] == "check"]
+    assert all(check["agrees"] and check["what"] == "equal bit by bit" for check in checks)
+    for run in (line for line in lines(out) if line["kind"] == "measurement"):
+        assert run["items"] == 12
+        assert len(run["waits_s"]) == 3
+        assert {"start_s", "end_s", "first_batch_s", "fetch_s", "collate_s"} <= run[
+            "figures"
+        ].keys()
+        assert run["figures"]["fetch_s"] >= 0.001
+        assert run["usage"]["cpu_s"] > 0
+        assert run["usage"]["pss_peak_bytes"] > 10e6
+        indices = sorted(sample for _, sample, _, _ in run["trace"])
+        assert indices == list(range(12))
+        torch_workers = run["point"]["contestants"] == "torch" and run["point"]["workers"] == 2
+        if torch_workers:
+            assert run["usage"]["processes_peak"] >= 2
+            assert {worker for worker, *_ in run["trace"]} == {0, 1}
+
+
+def test_every_output_is_there(workers):
+    out, _ = workers
+    names = {path.name for path in out.rglob("*")}
+    assert {"report.html", "table.md", "runs.csv", "summary.json", "results.jsonl"} <= names
+    picture = Image.open(out / "charts" / "throughput-against-workers.png")
+    assert picture.size == (1440, 880)
+    assert "<svg" in (out / "charts" / "throughput-against-workers.svg").read_text()
+
+
+def test_a_finished_run_is_not_run_again(workers):
+    out, _ = workers
+    before = (out / "results.jsonl").read_bytes()
+    done = command("bench", "workers", *TINY, "--workers", "0,2", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["complete"] is True
+    assert (out / "results.jsonl").read_bytes() == before
+
+
+def test_an_interrupted_run_keeps_what_it_has_and_goes_on(tmp_path):
+    out = tmp_path / "out"
+    arguments = ["bench", "workers", *TINY[:-2], "--set", "shape=[2]", "--workers", "0,1,2,3"]
+    arguments += ["--contestants", "feedline", "--set", "batches=40", "--set", "delay_ms=10"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "feedline", "-q", *arguments, "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 40
+    file = out / "results.jsonl"
+    while not (file.exists() and file.read_text().count('"measurement"') >= 1):
+        assert time.monotonic() < deadline, "nothing was measured"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, complaints = process.communicate(timeout=40)
+    assert process.returncode == 130, complaints
+    assert "start the same command again" in complaints
+    assert (out / "report.html").exists()
+    kept = file.read_text().splitlines()
+    with file.open("a") as half:
+        half.write('{"kind":"measurement","po')
+    done = command(*arguments, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert file.read_text().splitlines()[: len(kept)] == kept
+    assert sum(line["kind"] == "measurement" for line in lines(out)) == 4
+
+
+def test_report_redraws_and_compares(workers, tmp_path):
+    out, printed = workers
+    (out / "report.html").unlink()
+    done = command("report", out)
+    assert done.returncode == 0
+    assert done.stdout == printed
+    assert (out / "report.html").exists()
+    assert "nothing changed beyond noise" in command("report", out, out).stdout
+    slower = tmp_path / "slower"
+    slower.mkdir()
+    changed = lines(out)
+    for line in changed:
+        if line["kind"] == "measurement" and line["point"]["workers"] == 2:
+            line["seconds"] *= 3
+    (slower / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in changed))
+    done = command("report", out, slower)
+    assert "2 of 4 points changed beyond noise" in done.stdout
+    assert "slower" in done.stdout
+
+
+def test_settings_come_from_a_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'experiment = "schedulers"\nquick = true\npolicies = ["steal", "central"]\n'
+        'costs = ["even"]\nsamples = 32\nmean_ms = 0.5\nrounds = 1\n'
+    )
+    done = command("bench", file, "--out", tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [point["point"]["policies"] for point in found["points"]] == ["steal", "central"]
+    assert found["points"][0]["quantities"]["efficiency"]["median"] > 0
+
+
+def test_grid_lists_what_does_not_fit_into_memory(tmp_path):
+    sizes = ["--set", "batch_sizes=[4,60000]", "--workers", "1", "--set", "sleep_s=[0.0,0.01]"]
+    counts = ["--set", "batches=2", "--set", "samples=12", "--contestants", "torch,feedline"]
+    done = command("bench", "grid", "--quick", *sizes, *counts, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    found = lines(tmp_path / "out")
+    measured = [line["point"] for line in found if line["kind"] == "measurement"]
+    assert len(measured) == 8
+    assert {point["data"] for point in measured} == {"images", "preprocessed"}
+    left_out = [line for line in found if line["kind"] == "not_run"]
+    assert len(left_out) == 8
+    assert all(line["needed_bytes"] > 30e9 for line in left_out)
+    assert "needs about" in done.stdout
+    checks = [line for line in found if line["kind"] == "check"]
+    assert len(checks) == 4
+    assert all(check["agrees"] for check in checks), checks
+
+
+def test_compare_checks_outputs_of_all_who_are_there(tmp_path):
+    few = ["--rounds", "2", "--set", "batches=3", "--set", "batch_size=4", "--set", "samples=12"]
+    done = command("bench", "compare", "--quick", *few, "--out", tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    there = {point["point"]["contestants"] for point in found["points"]}
+    assert {"torch", "torchdata", "feedline", "feedline.torch"} <= there
+    assert all(check["agrees"] for check in found["checks"])
+    assert any("as fast as torch" in sentence for sentence in found["verdict"])
+
+
+def test_transport_and_storage_run_to_their_end(tmp_path):
+    small = ["--set", "sizes_kib=[1]", "--set", "seconds=0.01", "--rounds", "1"]
+    done = command("bench", "transport", "--quick", *small, "--out", tmp_path / "t", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["points"]) == 16
+    small = ["--set", "pieces=8", "--set", "reads=8", "--set", "piece_kib=4", "--rounds", "1"]
+    done = command("bench", "storage", "--quick", *small, "--out", tmp_path / "s", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["complete"] is True
+
+
+def test_generated_pictures_are_pictures_and_the_same_again(tmp_path):
+    for name in ("a", "b"):
+        done = command("generate", "images", "--count", 6, "--classes", 2, "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    first, second = (sorted((tmp_path / name).rglob("*.jpg")) for name in ("a", "b"))
+    assert len(first) == 6
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+        with Image.open(one) as picture:
+            picture.load()
+            assert max(picture.size) == 500
+            assert np.asarray(picture).std() > 20
+
+
+def test_generated_samples_are_what_numpy_reads(tmp_path):
+    done = command("generate", "preprocessed", "--count", 3, "--out", tmp_path / "p")
+    assert done.returncode == 0, done.stderr
+    arrays = [np.load(path) for path in sorted((tmp_path / "p").glob("*.npy"))]
+    assert [(it.shape, it.dtype.name) for it in arrays] == [((3, 224, 224), "float32")] * 3
+    assert all(np.abs(it).max() < 4 for it in arrays)
+
+
+WRONG = [
+    (["bench", "worker"], "did you mean `workers`?"),
+    (["bench", "nonsense"], "--list"),
+    (["bench", "workers", "--workers", "-1"], "0 or more, got -1"),
+    (["bench", "workers", "--set", "colour=1"], "colour"),
+    (["bench", "workers", "--set", "batch_size"], "KEY=VALUE"),
+    (["bench", "workers", "--rounds", "0"], "from 1 to"),
+    (["bench", "workers", "--contestants", "nobody"], "there is no contestant `nobody`"),
+    (["bench", "workers", "--contestants", "spdl"], "spdl.pipeline is not installed"),
+    (["bench", "workers", "--python", "/no/such/python"], "--python PATH"),
+    (["bench", "missing.toml"], "missing.toml"),
+    (["bench", "schedulers", "--set", "policies=['best']"], "there is no policy `best`"),
+    (["report", "no-such-folder"], "no-such-folder"),
+    (["generate", "images", "--count", "0"], "--count"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "hint"), WRONG)
+def test_wrong_usage_gets_an_error_with_a_hint(arguments, hint, tmp_path):
+    if arguments[0] == "bench":
+        arguments = [*arguments, "--out", tmp_path / "out"]
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert hint in done.stderr
+    assert "panicked" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_empty_data_folder_is_said(tmp_path):
+    (tmp_path / "data").mkdir()
+    for name in ("grid", "compare"):
+        arguments = ["--data", tmp_path / "data", "--out", tmp_path / name]
+        done = command("bench", name, "--quick", "--contestants", "feedline", *arguments)
+        assert done.returncode == 2
+        assert "holds no class folders" in done.stderr
+        assert "feedline generate" in done.stderr
+
+
+def test_a_full_disk_is_said(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.jsonl").symlink_to("/dev/full")
+    done = command("bench", "schedulers", "--quick", "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+    assert "free some space" in done.stderr
+
+
+def test_unreadable_results_are_said(tmp_path):
+    (tmp_path / "results.jsonl").write_text("nonsense\n")
+    done = command("report", tmp_path)
+    assert done.returncode == 2
+    assert "line 1: not a result" in done.stderr
+    assert "hint:" in done.stderr
+    (tmp_path / "results.jsonl").unlink()
+    assert "holds no results" in command("report", tmp_path).stderr
+
+
+def test_without_torch_it_says_so_and_the_rest_goes_on(tmp_path):
+    """A package of that name that cannot be found, as on a machine without it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Nowhere:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch' or name.startswith('torch.'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Nowhere())\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    settings = {"env": {**os.environ, "PYTHONPATH": path}}
+    few = [*TINY, "--workers", "0", "--out", tmp_path / "out"]
+    done = command("bench", "workers", *few, "--contestants", "torch", **settings)
+    assert done.returncode == 2
+    assert "torch is not installed" in done.stderr
+    assert "pip install torch" in done.stderr
+    done = command("bench", "workers", *few, **settings)
+    assert done.returncode == 0, done.stderr
+    assert "torch took no part: torch is not installed" in done.stdout
