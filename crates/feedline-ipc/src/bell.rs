@@ -10,9 +10,9 @@
 //! | `rung += 1` | notes `rung` |
 //! | wakes if `sleepers > 0` | looks once more, then sleeps while `rung` is what it noted |
 //!
-//! All four accesses are `SeqCst`, so they have one order. If the ringer's look at `sleepers` misses the
-//! sleeper, then it came before `sleepers += 1`, hence `rung += 1` came before the sleeper noted `rung`:
-//! it has noted the new count, which carries what was published, and finds it when it looks once more.
+//! Each side writes its own word and then, after a `SeqCst` fence, reads the other's. Of two such fences
+//! one comes first. If the ringer's look at `sleepers` misses the sleeper, it is the ringer's: then the sleeper notes the
+//! new count, which carries what was published, and finds it when it looks once more.
 //! If it does not miss it, the kernel compares `rung` with the note under its own lock: either
 //! the sleeper does not fall asleep or the wake-up finds it.
 //!
@@ -23,7 +23,7 @@
 use std::time::Duration;
 
 use crate::park::{Park, Woken};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence};
 
 /// See the module. All zeros is a bell that nobody has rung.
 #[repr(C)]
@@ -36,10 +36,11 @@ pub(crate) struct Bell {
 impl Bell {
     /// Wakes everybody who sleeps by it. What was published before is seen by them.
     pub(crate) fn ring(&self, park: &impl Park) {
-        // SeqCst, both: one order with the two accesses in `sleep_unless`. The addition is also the
-        // release that its load of `rung` acquires.
-        self.rung.fetch_add(1, Ordering::SeqCst);
-        if self.sleepers.load(Ordering::SeqCst) != 0 {
+        // Release: what was published; pairs with the load in `sleep_unless`.
+        self.rung.fetch_add(1, Ordering::Release);
+        // SeqCst: pairs with the fence in `sleep_unless`.
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
             park.wake(&self.rung);
         }
     }
@@ -52,9 +53,11 @@ impl Bell {
         limit: Duration,
         mut look: impl FnMut() -> Option<T>,
     ) -> Result<T, Woken> {
-        // SeqCst, both: one order with the two accesses in `ring`.
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let seen = self.rung.load(Ordering::SeqCst);
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        // SeqCst: pairs with the fence in `ring`.
+        fence(Ordering::SeqCst);
+        // Acquire: sees what was published before the rings it counts; pairs with the addition in `ring`.
+        let seen = self.rung.load(Ordering::Acquire);
         let found = match look() {
             Some(found) => Ok(found),
             None => Err(park.wait(&self.rung, seen, limit)),

@@ -220,3 +220,70 @@ impl Drop for Hub {
         self.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Numbers near what could be right.
+    fn number() -> impl Strategy<Value = u64> {
+        let region = Layout::new(2).expect("two are allowed").region(0, Direction::Results);
+        prop_oneof![
+            any::<u64>(),
+            0u64..300,
+            (region.start - 200..region.start + 300),
+            (region.start + crate::layout::SLOT - 200..region.start + crate::layout::SLOT + 200),
+            (region.end - 200..region.end + 200),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn whatever_a_broken_worker_writes_is_refused_or_harmless(
+            entry in (number(), number(), prop_oneof![Just(0), Just(1), number()]),
+            row in (number(), number(), number()),
+        ) {
+            let hub = Hub::new(2).expect("memory");
+            let layout = hub.control.layout();
+            // A sound block of 88 bytes, whose table says anything.
+            let block = layout.region(0, Direction::Results).start + crate::layout::HEADER;
+            let window = {
+                let state = hub.lock().expect("this process");
+                let file = state.file.as_ref().expect("it is open");
+                file.map(block - crate::layout::HEADER..block + 4032).expect("memory")
+            };
+            for (i, word) in [row.0, row.1, row.2].into_iter().enumerate() {
+                let to = window.at(block..block + 88).expect("mapped").cast::<u64>();
+                // SAFETY: within the window, which is this test's.
+                unsafe { to.add(i).write(word) };
+            }
+            let desk = hub.control.desk(0);
+            desk.results.push(Entry { block, len: 88, buffers: 1 });
+            desk.results.push(Entry { block: entry.0, len: entry.1, buffers: entry.2 });
+            for _ in 0..2 {
+                match hub.try_receive() {
+                    Ok(Received::Parcel(mut parcel)) => {
+                        let len = parcel.payload_len().min(4096);
+                        if len == parcel.payload_len() {
+                            parcel.copy_payload(&mut vec![0; len]);
+                        }
+                        for loan in parcel.take_buffers() {
+                            if !loan.is_empty() {
+                                // SAFETY: first and last byte of what was lent are mapped.
+                                unsafe {
+                                    loan.pointer().as_ptr().read_volatile();
+                                    loan.pointer().as_ptr().add(loan.len() - 1).read_volatile();
+                                }
+                            }
+                        }
+                    }
+                    Err(IpcError::Broken { .. } | IpcError::System { .. }) => {}
+                    other => prop_assert!(false, "{other:?}"),
+                }
+            }
+        }
+    }
+}

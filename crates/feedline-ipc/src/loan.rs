@@ -5,8 +5,8 @@
 //! go back to the system although some blocks are kept for ever.
 //!
 //! In a forked child loans are dropped without a trace: the block is the parent's to give back. And a
-//! block that was held during a fork is never given back, because the child may look at it; its memory
-//! goes when the hub is closed and the last process that maps it has ended.
+//! block that was held during a fork waits until the child has ended, which may still look at it (see
+//! `fork.rs`). If the hub is closed before, its memory goes when the last process that maps it has ended.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -35,7 +35,17 @@ pub(crate) struct Lent {
 struct State {
     windows: Windows,
     held: BTreeMap<u64, Held>,
+    /// Let go, but children may look at them.
+    waiting: Vec<Waiting>,
     closed: bool,
+}
+
+/// A loan that cannot be given back yet.
+#[derive(Debug)]
+struct Waiting {
+    block: u64,
+    forks: u64,
+    window: Arc<Window>,
 }
 
 /// A block with loans in this process.
@@ -86,7 +96,8 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         if std::process::id() == self.lent.home {
-            self.lent.give_back(self);
+            self.lent.let_go(self);
+            fork::loan_dropped();
         }
     }
 }
@@ -99,7 +110,12 @@ impl Lent {
         direction: Direction,
     ) -> Lent {
         let region = control.layout().region(worker, direction);
-        let state = State { windows: Windows::new(file), held: BTreeMap::new(), closed: false };
+        let state = State {
+            windows: Windows::new(file),
+            held: BTreeMap::new(),
+            waiting: Vec::new(),
+            closed: false,
+        };
         Lent {
             control,
             worker,
@@ -123,7 +139,6 @@ impl Lent {
         offset: u64,
         len: u64,
     ) -> Result<Loan, IpcError> {
-        let forks = fork::count();
         let wrong = |what: &str| {
             let sender = match self.direction {
                 Direction::Tasks => "the main process".to_owned(),
@@ -146,31 +161,52 @@ impl Lent {
         let held = state.held.entry(block).or_insert(Held { end, loans: 0 });
         held.end = held.end.max(end);
         held.loans += 1;
+        self.look_after(&mut state);
         drop(state);
         let pointer = window.at(block + offset..end).expect("`cover` covers it");
-        let lent = Arc::clone(self);
+        let (lent, forks) = (Arc::clone(self), fork::loan_made());
         // `len` fits: the bytes are mapped.
         Ok(Loan { pointer, len: len as usize, block, forks, window, lent })
     }
 
-    fn give_back(&self, loan: &Loan) {
-        let kept_for_a_child = fork::count() != loan.forks;
+    fn let_go(&self, loan: &Loan) {
         let mut state = self.lock();
-        let mut last = None;
-        if let Entry::Occupied(mut held) = state.held.entry(loan.block) {
-            held.get_mut().loans -= 1;
-            // What is kept for a child stays noted, so that `close` leaves it alone.
-            if held.get().loans == 0 && !kept_for_a_child {
-                last = Some(held.remove().end);
+        self.look_after(&mut state);
+        if fork::are_children_gone(loan.forks) {
+            self.give_back(&mut state, loan.block, &loan.window);
+        } else if !state.closed {
+            let (block, forks, window) = (loan.block, loan.forks, Arc::clone(&loan.window));
+            state.waiting.push(Waiting { block, forks, window });
+        }
+        // Else it stays noted as held: whoever looks at it keeps it, and nobody else can.
+    }
+
+    /// Gives back what waited for children that are gone.
+    fn look_after(&self, state: &mut State) {
+        if state.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        for one in waiting {
+            if fork::are_children_gone(one.forks) {
+                self.give_back(state, one.block, &one.window);
+            } else {
+                state.waiting.push(one);
             }
         }
-        let closed = state.closed;
-        // Under the lock, so that nobody borrows the block anew while its pages go.
-        if let (true, Some(end)) = (closed, last) {
-            loan.window.remove(loan.block - HEADER..end);
+    }
+
+    fn give_back(&self, state: &mut State, block: u64, window: &Window) {
+        if let Entry::Occupied(mut held) = state.held.entry(block) {
+            held.get_mut().loans -= 1;
+            if held.get().loans == 0 {
+                let end = held.remove().end;
+                if state.closed {
+                    window.remove(block - HEADER..end);
+                }
+            }
         }
-        drop(state);
-        if closed || kept_for_a_child {
+        if state.closed {
             return;
         }
         let desk = self.control.desk(self.worker);
@@ -178,10 +214,10 @@ impl Lent {
             Direction::Tasks => &desk.task_returns,
             Direction::Results => &desk.result_returns,
         };
-        let header = loan.window.at(loan.block - HEADER..loan.block).expect("it is mapped");
+        let header = window.at(block - HEADER..block).expect("it is mapped");
         // SAFETY: mapped, aligned (checked when it was borrowed), and atomics, valid whatever is in them
         // and whoever writes.
-        returns.give_back(loan.block, unsafe { header.cast::<Header>().as_ref() });
+        returns.give_back(block, unsafe { header.cast::<Header>().as_ref() });
     }
 
     /// Lets go of the region: its owner is gone. Pages of blocks that are not held go back to the system,
@@ -191,6 +227,8 @@ impl Lent {
         if std::mem::replace(&mut state.closed, true) {
             return;
         }
+        // Their children keep them from now on.
+        state.waiting.clear();
         for window in state.windows.iter() {
             let all = window.range();
             let mut free = all.start;

@@ -10,6 +10,7 @@ pub(crate) enum Woken {
     /// Somebody called, the word had changed already, or the time was over.
     Look,
     /// A signal arrived.
+    #[cfg_attr(loom, expect(dead_code, reason = "loom has no signals"))]
     Signal,
 }
 

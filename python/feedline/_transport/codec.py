@@ -107,8 +107,10 @@ def decode(payload: Buffer, buffers: Sequence[Any]) -> Any:  # noqa: ANN401
 
 
 def _reduce_array(array: np.ndarray[Any, Any]) -> str | tuple[Any, ...]:
-    flags = array.flags
-    if flags.c_contiguous or flags.f_contiguous or array.nbytes < SMALL or array.dtype.hasobject:
-        return array.__reduce_ex__(5)
-    # Pickle would put these bytes inside itself, in this very order.
-    return array.copy(order="C").__reduce_ex__(5)
+    if not (array.flags.forc or array.nbytes < SMALL or array.dtype.hasobject):
+        by_stride = sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
+        if not array.transpose(by_stride).flags.c_contiguous:
+            # Pickle would put these bytes inside itself, in this very order. (What is contiguous
+            # but for the order of its axes, NumPy hands out as it is.)
+            array = array.copy(order="C")
+    return array.__reduce_ex__(5)

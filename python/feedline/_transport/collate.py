@@ -45,6 +45,7 @@ def collate_into(end: WorkerEnd) -> Iterator[None]:
             and elem.layout is torch.strided
             and elem.device.type == "cpu"
             and not (elem.is_nested or elem.is_quantized or elem.requires_grad)
+            and not (elem.is_conj() or elem.is_neg())
         ):
             if size < SMALL:
                 out = torch.empty(shape, dtype=elem.dtype)
@@ -52,7 +53,7 @@ def collate_into(end: WorkerEnd) -> Iterator[None]:
                 block = torch.frombuffer(end.native.allocate(size), dtype=elem.dtype)
                 out = block.view(shape)
             # What does not fit is refused by torch's own function, in its words.
-            with suppress(RuntimeError):
+            with suppress(Exception):
                 return torch.stack(batch, 0, out=out)  # type: ignore[arg-type]
         return theirs(batch, collate_fn_map=collate_fn_map)  # type: ignore[no-any-return]
 

@@ -25,8 +25,8 @@ class _Fd(Protocol):
 class Hub:
     """The main process's side: sends tasks to workers, receives their results.
 
-    Any thread may call any method. In a forked child every method but `worker_end` raises
-    `feedline.ForkError`; dropping the hub or received tensors there changes nothing here.
+    Any thread may call any method. In a forked child every method raises
+    `feedline.errors.ForkError`; dropping the hub or received tensors there changes nothing here.
 
     Parameters
     ----------
