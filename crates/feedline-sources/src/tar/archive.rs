@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tar::{EntryType, Header, PaxExtensions};
 
@@ -82,9 +83,9 @@ pub enum ArchiveError {
 /// What an archive is read from: forward only.
 pub(super) trait Tape {
     /// Fills the block as far as there is something.
-    fn read(&mut self, block: &mut [u8]) -> io::Result<usize>;
+    fn read(&mut self, block: &mut [u8]) -> Result<usize, ArchiveError>;
     /// Goes on by `bytes`; returns how many there were.
-    fn skip(&mut self, bytes: u64) -> io::Result<u64>;
+    fn skip(&mut self, bytes: u64) -> Result<u64, ArchiveError>;
 }
 
 /// A file whose members need not be read to get past them.
@@ -101,13 +102,13 @@ impl<'a> Jumping<'a> {
 }
 
 impl Tape for Jumping<'_> {
-    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, block: &mut [u8]) -> Result<usize, ArchiveError> {
         let there = (self.len - self.at).min(block.len() as u64) as usize;
         read_exact_at(self.file, &mut block[..there], self.at)?;
         self.at += there as u64;
         Ok(there)
     }
-    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
+    fn skip(&mut self, bytes: u64) -> Result<u64, ArchiveError> {
         let there = (self.len - self.at).min(bytes);
         self.at += there;
         Ok(there)
@@ -115,26 +116,45 @@ impl Tape for Jumping<'_> {
 }
 
 /// A stream that must be read to get on.
-pub(super) struct Running<R>(pub(super) R);
+pub(super) struct Running<'a, R> {
+    pub(super) reader: R,
+    /// Looked at on long ways: a few kilobytes may become terabytes of a single member.
+    pub(super) stop: Option<&'a AtomicBool>,
+}
 
-impl<R: Read> Tape for Running<R> {
-    fn read(&mut self, mut block: &mut [u8]) -> io::Result<usize> {
+/// How far a stream goes before it looks up.
+const STRIDE: u64 = 16 << 20;
+
+impl<R: Read> Tape for Running<'_, R> {
+    fn read(&mut self, mut block: &mut [u8]) -> Result<usize, ArchiveError> {
         let mut done = 0;
         while !block.is_empty() {
-            match self.0.read(block) {
+            match self.reader.read(block) {
                 Ok(0) => break,
                 Ok(n) => {
                     done += n;
                     block = &mut block[n..];
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
+                Err(e) => return Err(e.into()),
             }
         }
         Ok(done)
     }
-    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
-        io::copy(&mut self.0.by_ref().take(bytes), &mut io::sink())
+    fn skip(&mut self, bytes: u64) -> Result<u64, ArchiveError> {
+        let mut done = 0;
+        while done < bytes {
+            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(ArchiveError::Interrupted);
+            }
+            let stride = (bytes - done).min(STRIDE);
+            let there = io::copy(&mut self.reader.by_ref().take(stride), &mut io::sink())?;
+            done += there;
+            if there < stride {
+                break;
+            }
+        }
+        Ok(done)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One shard: its file, how it is compressed, and where the wanted parts of its samples are.
 
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -109,7 +110,19 @@ impl Opened {
         };
         let length = match compression {
             Compression::None => members(&mut Jumping::new(&file, signature.len), &mut visit)?,
-            compressed => members(&mut Running(compressed.reader(file.try_clone()?)?), &mut visit)?,
+            compressed => {
+                let reader = compressed.reader(file.try_clone()?)?;
+                members(&mut Running { reader, stop: Some(stop) }, &mut visit).map_err(|error| {
+                    match error {
+                        ArchiveError::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                            let (end, within) =
+                                (signature.len, "within compressed data".to_string());
+                            ArchiveError::Truncated { end, within }
+                        }
+                        error => error,
+                    }
+                })?
+            }
         };
         if Signature::of(&file.metadata()?) != signature {
             return Err(ArchiveError::Changed);

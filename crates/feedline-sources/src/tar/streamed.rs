@@ -94,7 +94,7 @@ struct State {
 
 /// A place in a shard up to which it was read.
 struct Cursor {
-    tape: Running<Box<dyn Read + Send>>,
+    tape: Running<'static, Box<dyn Read + Send>>,
     /// In bytes of the archive.
     at: u64,
     /// The first sample that was not passed yet.
@@ -164,7 +164,8 @@ impl Streamed {
             }
             None => {
                 self.begun.fetch_add(1, Ordering::Relaxed);
-                let tape = Running(source.compression.reader(source.file()?)?);
+                let reader = source.compression.reader(source.file()?)?;
+                let tape = Running { reader, stop: None };
                 Cursor { tape, at: 0, next: 0 }
             }
         };
@@ -218,7 +219,7 @@ impl Cursor {
             }
             let len = piece.end - piece.start;
             raw.reserve(len as usize);
-            let read = self.tape.0.by_ref().take(len).read_to_end(raw)?;
+            let read = self.tape.reader.by_ref().take(len).read_to_end(raw)?;
             if (read as u64) < len {
                 return Err(ArchiveError::Changed);
             }
