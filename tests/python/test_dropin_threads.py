@@ -67,6 +67,19 @@ def test_torchs_own_workers_answer_as_before():
     assert told == [0, 1, 0, 1]
 
 
+def test_processes_started_by_a_worker_thread_answer_for_themselves():
+    class Nested(Told):
+        def __getitem__(self, index):
+            return list(
+                TorchLoader(
+                    range(2), num_workers=2, collate_fn=lambda _: get_worker_info().worker_method
+                )
+            ), get_worker_info().worker_method
+
+    batch = next(iter(threads_of(Nested(), num_workers=1, batch_size=1)))
+    assert batch == [(["multiprocessing"] * 2, "thread")]
+
+
 def test_a_thread_has_generators_seeded_as_a_process_would_be():
     loader = threads_of(Told(), num_workers=2)
     batches = iter(loader)

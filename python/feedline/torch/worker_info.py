@@ -10,6 +10,7 @@ workers, and others that set the global, answer as before.
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,11 @@ def worker_info_of_this_thread(info: torch_worker.WorkerInfo) -> Iterator[None]:
         del _of_thread.info
 
 
+def _forget() -> None:
+    # Looked up here: the dict is that of the thread which asks.
+    _of_thread.__dict__.clear()
+
+
 def _install() -> None:
     function: FunctionType = torch_worker.get_worker_info  # type: ignore[assignment]
     with _installing:
@@ -53,3 +59,5 @@ def _install() -> None:
             # The name first: another thread may run the new code at once.
             function.__globals__[_NAME] = _of_thread
             function.__code__ = _answer.__code__
+            # A worker process forked by a worker thread is no longer that thread.
+            os.register_at_fork(after_in_child=_forget)
