@@ -205,7 +205,7 @@ def test_a_persistent_iterator_is_one_object():
 # ---- frameworks; importing them takes its time on a busy machine
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(85)
 def test_lightning_makes_a_new_one_with_another_sampler():
     data = pytest.importorskip("lightning.fabric.utilities.data")
     loader = DataLoader(TEN, batch_size=2, worker_mode="thread", num_workers=1, dataset_lock=True)
@@ -216,7 +216,7 @@ def test_lightning_makes_a_new_one_with_another_sampler():
     assert [b.tolist() for b in other] == [[1, 3], [5, 7], [9]]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(85)
 def test_lightning_shuts_persistent_workers_down():
     combined = pytest.importorskip("lightning.pytorch.utilities.combined_loader")
     loader = DataLoader(TEN, num_workers=1, worker_mode="thread", persistent_workers=True)
@@ -228,7 +228,7 @@ def test_lightning_shuts_persistent_workers_down():
     assert not any(worker.is_alive() for worker in workers)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(85)
 def test_accelerate_shards_it():
     accelerate = pytest.importorskip("accelerate.data_loader")
     loader = DataLoader(d.Made(d.a_number, 8), batch_size=2)

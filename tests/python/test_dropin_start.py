@@ -16,7 +16,7 @@ from feedline.torch import DataLoader  # noqa: E402
 from feedline.torch.parcel import Parcel  # noqa: E402
 
 # Two interpreters import torch.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(85)
 
 
 def open_descriptors():
