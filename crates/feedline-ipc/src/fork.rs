@@ -81,6 +81,8 @@ extern "C" fn after_in_parent() {
             OwnedFd::from_raw_fd(read)
         });
         let mut children = children().lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody who forks again and again must not run out of descriptors.
+        forget_the_gone(&mut children);
         children.push(Child { fork: BEGUN.load(Ordering::Relaxed), alive });
     }
     OVER.fetch_add(1, Ordering::Relaxed);
@@ -132,8 +134,12 @@ pub(crate) fn are_children_gone(since: u64) -> bool {
         return false;
     }
     let mut children = children().lock().unwrap_or_else(PoisonError::into_inner);
-    children.retain(|child| child.alive.as_ref().is_none_or(|pipe| !is_closed(pipe)));
+    forget_the_gone(&mut children);
     children.iter().all(|child| child.fork <= since)
+}
+
+fn forget_the_gone(children: &mut Vec<Child>) {
+    children.retain(|child| child.alive.as_ref().is_none_or(|pipe| !is_closed(pipe)));
 }
 
 fn is_closed(pipe: &OwnedFd) -> bool {

@@ -223,3 +223,19 @@ fn in_a_forked_child_the_hub_refuses_and_loans_are_dropped_without_a_trace() {
     }
     assert_eq!(bytes(&loans[0]), [7; 10_000]);
 }
+
+#[test]
+fn forking_again_and_again_while_something_is_held_takes_no_descriptors() {
+    let hub = Hub::new(1).unwrap();
+    let end = hub.worker_end(0).unwrap().expect("it is open");
+    send(&end, b"", &[&[7; 10_000]]).unwrap();
+    let loans = receive(&hub).take_buffers();
+    let open = || std::fs::read_dir("/proc/self/fd").expect("Linux has it").count();
+    let before = open();
+    for _ in 0..50 {
+        ended_well(worker(|| Ok(())));
+    }
+    // Other tests may run beside this one.
+    assert!(open() < before + 25);
+    drop(loans);
+}

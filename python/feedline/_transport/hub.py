@@ -57,6 +57,8 @@ class Hub:
     receive_packed: Callable[[float | None], tuple[int, bytes, list[Any]] | None]
 
     def __init__(self, workers: int) -> None:
+        if not hasattr(_feedline, "TransportHub"):
+            raise OSError("worker processes need Linux; pass worker_mode='thread'")
         self._native = _feedline.TransportHub(workers)
         self.receive_packed = self._native.receive
 
