@@ -275,7 +275,10 @@ def shards_table(bench: Bench, root: Path, kind: str, orders: Orders) -> None:
     bench.hold(
         f"{orders.samples} {kind}, random resized crops of 224: from tar shards and from folders, "
         "shuffled globally, 2 workers",
-        {"folder": side(cropped(feedline.images(root))), "tar": side(cropped(tar.images()))},
+        {
+            "folder": side(cropped(feedline.images(root))),
+            "tar": side(cropped(tar.images(named=False))),
+        },
         unit="photographs",
         require=["tar/folder>=0.97"],
     )
