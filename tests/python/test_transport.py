@@ -553,7 +553,7 @@ def start(hub, target, context="fork", workers=1, args=()):
 
 
 # A process that is started imports torch first, which takes long on a busy machine.
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(80)
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 def test_messages_cross_between_processes(context):
     hub = Hub(2)
@@ -561,7 +561,7 @@ def test_messages_cross_between_processes(context):
     for i in range(40):
         hub.send(i % 2, [i, "task"])
     for _ in range(40):
-        worker, (own, pid, task, tensor) = hub.receive(timeout=200)
+        worker, (own, pid, task, tensor) = hub.receive(timeout=75)
         assert worker == own == task[0] % 2
         assert pid == processes[worker].pid
         assert torch.equal(tensor, torch.full((20_000,), task[0]))
@@ -822,12 +822,12 @@ KEEP_TEN_THOUSAND = """
 """
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(80)
 def test_ten_thousand_batches_are_kept_with_forty_descriptors_and_nothing_in_dev_shm(program):
-    assert program(KEEP_TEN_THOUSAND, timeout=200).stdout == "kept\n"
+    assert program(KEEP_TEN_THOUSAND, timeout=75).stdout == "kept\n"
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(80)
 def test_an_interpreter_that_exits_with_everything_alive_exits_cleanly(program):
     done = program(
         """
@@ -847,12 +847,12 @@ def test_an_interpreter_that_exits_with_everything_alive_exits_cleanly(program):
         end.native.allocate(100)
         print(kept[1].sum().item())
         """,
-        timeout=200,
+        timeout=75,
     )
     assert done.stdout == "10000.0\n"
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(80)
 def test_a_limit_on_file_sizes_is_respected(program):
     done = program(
         """
@@ -869,6 +869,6 @@ def test_a_limit_on_file_sizes_is_respected(program):
         except MemoryError as error:
             print(error)
         """,
-        timeout=200,
+        timeout=75,
     )
     assert done.stdout.startswith("1000000.0\nno room for a block of 3221225472 bytes")
