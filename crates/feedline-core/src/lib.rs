@@ -63,7 +63,7 @@ pub use assemble::{
     Field, FieldError, Form, Keeper, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes, Pool,
     PoolBytes, Ragged, SampleView, WrongType,
 };
-pub use deliver::{Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog};
+pub use deliver::{Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog, Route};
 pub use error::{BuildError, Error, Failure, OnError, SampleError};
 pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, WorkerStats};
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};

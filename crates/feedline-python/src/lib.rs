@@ -52,7 +52,7 @@ pub mod _feedline {
     #[pymodule_export]
     use crate::source::Source;
     #[pymodule_export]
-    use crate::state::{current_sample, merge_states};
+    use crate::state::{NativeRoute, current_sample, merge_states};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::transport::{TransportEnd, TransportHub};

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 
 use feedline::{State, StatePart};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 
@@ -71,4 +72,68 @@ impl Drop for Making {
 pub(crate) fn current_sample() -> Option<(u64, u64, u64, u64, u64)> {
     let (current, call) = CURRENT.get();
     current.map(|(seed, epoch, index, function)| (seed, epoch, index, function, call))
+}
+
+/// Which samples come in which batch, for loaders that make the samples in Python.
+#[pyclass(module = "feedline._feedline")]
+pub struct NativeRoute {
+    route: feedline::Route,
+}
+
+#[pymethods]
+impl NativeRoute {
+    #[new]
+    #[pyo3(signature = (samples, *, shuffle, seed, batch_size, drop_last, rank, world_size, recipe))]
+    #[expect(clippy::too_many_arguments, reason = "all are keywords in Python")]
+    fn new(
+        samples: u64,
+        shuffle: bool,
+        seed: u64,
+        batch_size: u64,
+        drop_last: bool,
+        rank: u64,
+        world_size: u64,
+        recipe: &str,
+    ) -> PyResult<NativeRoute> {
+        let plan = feedline::Plan::builder(samples)
+            .order(if shuffle { feedline::Order::Shuffled } else { feedline::Order::Sequential })
+            .seed(seed)
+            .batch_size(batch_size)
+            .boundary(if drop_last { feedline::Boundary::Drop } else { feedline::Boundary::Keep })
+            .rank(rank, world_size)
+            .build();
+        let plan = plan.map_err(|e| PyValueError::new_err(e.to_string()))?;
+        Ok(NativeRoute { route: feedline::Route::new(plan, recipe) })
+    }
+
+    /// Batches of an epoch, or of what is left of it.
+    fn batches(&self, epoch: u64) -> u64 {
+        self.route.batches(epoch)
+    }
+
+    /// The samples of batches `start..end` of an epoch, one after the other, as 64-bit integers.
+    fn samples<'py>(
+        &self,
+        py: Python<'py>,
+        epoch: u64,
+        start: u64,
+        end: u64,
+    ) -> Bound<'py, PyBytes> {
+        let end = end.min(self.route.batches(epoch));
+        let samples = py.detach(|| self.route.samples(epoch, start..end));
+        let bytes: Vec<u8> = samples.iter().flat_map(|index| index.0.to_ne_bytes()).collect();
+        PyBytes::new(py, &bytes)
+    }
+
+    /// The state when so many batches of an epoch have been delivered.
+    fn state<'py>(&self, py: Python<'py>, epoch: u64, number: u64) -> PyResult<Bound<'py, PyDict>> {
+        to_dict(py, &self.route.state(epoch, number))
+    }
+
+    /// Goes on where a state, given as JSON, was taken. Returns the epoch and the batch that are next.
+    fn resume(&mut self, py: Python<'_>, json: &str, force: bool) -> PyResult<(u64, u64)> {
+        let state = from_json(py, json)?;
+        let resumed = self.route.resume(&state, force);
+        resumed.map_err(|e| errors::build_error(py, &feedline::BuildError::State(e)))
+    }
 }

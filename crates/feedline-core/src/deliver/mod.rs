@@ -12,6 +12,7 @@ mod course;
 mod loader;
 mod log;
 mod ready;
+mod route;
 pub(crate) mod shelf;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use builder::LoaderBuilder;
 pub use loader::{Epoch, EpochToken, Loader, Next};
 pub use log::OrderLog;
+pub use route::Route;
 
 pub(crate) use ahead::{Ahead, Opening};
 pub(crate) use complete::Finished;
