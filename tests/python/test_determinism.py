@@ -1,6 +1,8 @@
 """One hash per epoch, whatever the number of workers, uninterrupted or resumed anywhere."""
 
 import hashlib
+import io
+import tarfile
 
 import numpy as np
 import pytest
@@ -40,7 +42,41 @@ def cached(folder):
     return arrays(folder).cache(folder / "cache")
 
 
-SOURCES = [arrays, npy_packed, npy_folder, augmented, ragged, cached]
+def images(folder):
+    image = pytest.importorskip("PIL.Image")
+    for i in range(N):
+        (folder / "train" / str(i % 3)).mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(i).integers(0, 256, (24 + i, 30, 3), dtype=np.uint8)
+        image.fromarray(pixels).save(folder / "train" / str(i % 3) / f"{i}.png")
+    return feedline.images(folder / "train").random_resized_crop(16).flip().normalize()
+
+
+def tar(folder, **settings):
+    for shard in range(2):
+        with tarfile.open(folder / f"{shard}.tar", "w") as archive:
+            for i in range(shard * N // 2, (shard + 1) * N // 2):
+                for kind, content in [("txt", f"number {i}"), ("cls", str(i))]:
+                    member = tarfile.TarInfo(f"{i:03}.{kind}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content.encode()))
+    return feedline.tar(folder / "*.tar", ["txt", "cls"], cache_dir=folder / "tables", **settings)
+
+
+def tar_streamed(folder):
+    return tar(folder, streaming=True, window=5)
+
+
+SOURCES = [
+    arrays,
+    npy_packed,
+    npy_folder,
+    augmented,
+    ragged,
+    cached,
+    images,
+    tar,
+    tar_streamed,
+]
 
 
 def digest(batch):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import torch.utils.data
-
 from feedline._arguments import flag, one_of
 from feedline.pipeline import Pipeline
+from feedline.torch.checkpointing import Checkpointing
 from feedline.torch.diary import Diary
 from feedline.torch.inline import InlineIterator
 from feedline.torch.native import NativeIterator, check_settings
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from multiprocessing.context import BaseContext
 
+    import torch
     from torch.utils.data import Dataset, Sampler
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
@@ -28,7 +28,7 @@ T_co = TypeVar("T_co", covariant=True)
 _MODES = ("process", "thread")
 
 
-class DataLoader(torch.utils.data.DataLoader[T_co]):
+class DataLoader(Checkpointing[T_co]):
     """torch's DataLoader: the same batches in the same order, over a cheaper transport.
 
     All of torch's arguments, defaults, errors and warnings are its own; see
@@ -51,6 +51,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co]):
     dataset_lock
         With threads: let only one of them at a time use the dataset, for code that is not
         thread-safe. Samples are still collated side by side.
+
+    seed
+        Let the order and the random numbers of each sample follow from this seed, the epoch and the
+        sample alone, instead of from torch's generators and the workers: the same batches with any
+        number and kind of workers, and after resuming with another batch size or number of ranks.
+        The global generators of `random`, NumPy and torch are seeded before each ``dataset[i]``
+        (with threads only `feedline.rng()` is); without workers they are put back after each batch.
+        A `sampler` or `batch_sampler` still decides the order if there is one.
+    rank, world_size
+        With `seed`: deliver the share of one of several processes. By default those of
+        `torch.distributed`, if it is initialised.
+    snapshot_every_n_steps
+        How often workers send the state of a dataset that has one; see `state_dict`.
 
     Notes
     -----
@@ -98,6 +111,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co]):
         in_order: bool = True,
         worker_mode: Literal["process", "thread"] = "process",
         dataset_lock: bool = False,
+        seed: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        snapshot_every_n_steps: int | None = 1,
     ) -> None:
         self.worker_mode = worker_mode
         self.dataset_lock = dataset_lock
@@ -129,6 +146,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co]):
         self._diary = Diary()
         if isinstance(self.dataset, Pipeline):
             check_settings(self)
+        self._init_checkpointing(
+            seed=seed,
+            rank=rank,
+            world_size=world_size,
+            snapshot_every_n_steps=snapshot_every_n_steps,
+            shuffle=bool(shuffle),
+            own_sampler=sampler is not None or batch_sampler is not None,
+        )
 
     def __setattr__(self, attr: str, val: Any) -> None:  # noqa: ANN401 - as torch has it
         if attr == "worker_mode":

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.utils.data.dataloader import _DatasetKind
 
+from feedline.torch.seeding import Seeded
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
@@ -29,13 +31,25 @@ class Terms(NamedTuple):
     init_fn: Callable[[int], None] | None
     num_workers: int
     shared_seed: int | None
+    # Where each worker begins, if not at the start, and whether iterators go on as well.
+    states: tuple[dict[str, Any] | None, ...] = ()
+    goes_on: bool = True
+    # The seed of samples, and whether to seed all global generators.
+    seed: int | None = None
+    seed_everything: bool = True
 
     def fetcher(self) -> _BaseDatasetFetcher:
         """Return torch's fetcher; for an iterable dataset this calls its `__iter__`."""
         fetcher: _BaseDatasetFetcher = _DatasetKind.create_fetcher(
             self.dataset_kind, self.dataset, self.auto_collation, self.collate_fn, self.drop_last
         )
+        if self.seed is not None and self.dataset_kind == _DatasetKind.Map:
+            fetcher.dataset = Seeded(self.dataset, self.seed, everything=self.seed_everything)
         return fetcher
+
+    def state(self, worker_id: int) -> dict[str, Any] | None:
+        """Return where a worker begins."""
+        return self.states[worker_id] if worker_id < len(self.states) else None
 
 
 class Fetching:
@@ -61,8 +75,14 @@ class Fetching:
     def __init__(self, fetcher: _BaseDatasetFetcher, lock: threading.Lock | None = None) -> None:
         self.fetch_ns = 0
         self.collate_ns = 0
+        self.fetcher: Any = fetcher
         self._fetcher = fetcher
         self._watch = fetcher.collate_fn = _Watch(fetcher.collate_fn, lock)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Tell the dataset which epoch the next samples are for, if it wants to know."""
+        if isinstance(self.fetcher.dataset, Seeded):
+            self.fetcher.dataset.epoch = epoch
 
     def __call__(self, index: Any) -> Any:  # noqa: ANN401 - whatever the sampler yields
         """Return the batch of one item of the sampler."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from torch.utils.data._utils.pin_memory import pin_memory
-from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
+from feedline.torch.bookmark import Counted, is_stateful, live_state
 from feedline.torch.fetching import Fetching
+from feedline.torch.layout import Stateful
+from feedline.torch.seeding import Seeded, kept
+from feedline.torch.worker_state import state_of_worker
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
@@ -15,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["InlineIterator"]
 
 
-class InlineIterator(_SingleProcessDataLoaderIter):
-    """torch's iterator without workers, with a watch.
+class InlineIterator(Counted, _SingleProcessDataLoaderIter):
+    """torch's iterator without workers, with a watch and a bookmark.
 
     Parameters
     ----------
@@ -25,16 +30,81 @@ class InlineIterator(_SingleProcessDataLoaderIter):
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
+        self._bookmark = loader._bookmark
+        begins = self._bookmark.start
+        said = (begins.workers[0] or {}) if begins is not None and begins.workers else {}
+        # The dataset first, then its iterator, which torch makes, then that.
+        of_dataset = said.get("dataset_state")
+        if of_dataset is not None and isinstance(loader.dataset, Stateful):
+            loader.dataset.load_state_dict(of_dataset)
         super().__init__(loader)
         self._profile_name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        self._latest = self._bookmark.begin(self, loader.generator)
+        self._restore(said)
+        self._seed = loader.seed
+        if self._seed is not None and self._dataset_kind == _DatasetKind.Map:
+            seeded = Seeded(self._dataset, self._seed, everything=True)
+            self._dataset_fetcher.dataset = seeded
         self._fetching = Fetching(self._dataset_fetcher)
+        self._note(loader)
         self._diary = loader._diary
         self._diary.begin("inline", 0)
+
+    def _restore(self, said: dict[str, Any]) -> None:
+        fetcher: Any = self._dataset_fetcher
+        of_fetcher = said.get("fetcher_state")
+        if of_fetcher is None or self._dataset_kind != _DatasetKind.Iterable:
+            return
+        iterator, of_iterator = fetcher.dataset_iter, of_fetcher.get("dataset_iter_state")
+        goes_on = not self._latest.resumed_finished or iterator is fetcher.dataset
+        if of_iterator is not None and isinstance(iterator, Stateful) and goes_on:
+            iterator.load_state_dict(of_iterator)
+        if is_stateful(self._dataset, iterator) and not self._latest.resumed_finished:
+            fetcher.ended = of_fetcher.get("fetcher_ended", False)
+
+    def _note(self, loader: DataLoader[Any]) -> None:
+        latest = self._latest
+        latest.len_called = self._IterableDataset_len_called
+        latest.shared_seed = self._shared_seed
+        latest.about = loader._about()
+        self._num_yielded = latest.num_yielded
+        if self._dataset_kind == _DatasetKind.Iterable or isinstance(self._dataset, Stateful):
+            latest.live = live_state(InlineIterator._own_state, self)
+
+    def _own_state(self) -> dict[str, Any]:
+        terms: Any = self._terms_for_state
+        return state_of_worker(0, terms, self._dataset_fetcher)
+
+    @property
+    def _terms_for_state(self) -> Any:  # noqa: ANN401 - what `state_of_worker` looks at
+        return self._OwnTerms(self._dataset, self._dataset_kind)
+
+    class _OwnTerms:
+        def __init__(self, dataset: Any, dataset_kind: int) -> None:  # noqa: ANN401
+            self.dataset = dataset
+            self.dataset_kind = dataset_kind
+
+    def __del__(self) -> None:
+        # The bookmark stays; what the dataset says of itself is asked for the last time.
+        latest = getattr(self, "_latest", None)
+        if latest is None or latest.live is None:
+            return
+        with suppress(Exception):  # nobody could catch it here
+            latest.workers = [self._own_state()]
+        latest.live = None
 
     def _next_data(self) -> Any:  # noqa: ANN401 - the user's batch
         self._diary.asked()
         fetching = self._fetching
-        data = fetching(self._next_index())
+        index = self._next_index()
+        # Also if it cannot be made: an error costs its batch.
+        self._latest.delivered()
+        if self._seed is None:
+            data = fetching(index)
+        else:
+            fetching.begin_epoch(self._latest.epoch)
+            with kept() if self._dataset_kind == _DatasetKind.Map else nullcontext():
+                data = fetching(index)
         self._diary.made(0, fetching.fetch_ns, fetching.collate_ns)
         if self._pin_memory:
             data = pin_memory(data, self._pin_memory_device)

@@ -24,6 +24,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from feedline._feedline import NativeLoader
 from feedline.errors import SampleError
+from feedline.torch.bookmark import Counted
+from feedline.torch.seeding import sample_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +38,7 @@ __all__ = ["NativeIterator", "check_settings"]
 # How many samples are read ahead from the sampler: 8 MB of indices.
 STRETCH = 1 << 20
 
-# Odd, so that no two of 2**64 stretches have the same seed.
+# Odd, so that no two of 2**64 epochs have the same seed.
 _NEXT_SEED = 0x9E3779B97F4A7C15
 
 
@@ -69,7 +71,7 @@ def check_settings(loader: DataLoader[Any]) -> None:
         raise ValueError(msg)
 
 
-class NativeIterator(_BaseDataLoaderIter):
+class NativeIterator(Counted, _BaseDataLoaderIter):
     """Batches of a pipeline.
 
     Parameters
@@ -79,7 +81,11 @@ class NativeIterator(_BaseDataLoaderIter):
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
+        self._bookmark = loader._bookmark
         super().__init__(loader)
+        self._latest = self._bookmark.begin(self, loader.generator)
+        self._seed = loader.seed
+        self._about = loader._about()
         if self._num_workers == 0 and self._timeout != 0:
             msg = "_SingleProcessDataLoaderIter requires timeout == 0"
             raise AssertionError(msg)
@@ -87,17 +93,21 @@ class NativeIterator(_BaseDataLoaderIter):
         self._pipeline: Any = loader.dataset
         self._prefetch = (loader.prefetch_factor or 1) * max(self._num_workers, 1)
         self._plain = self._collate_fn is default_collate
-        self._stretches = 0
         self._native: NativeLoader | None = None
         self._diary = loader._diary
         self._begin()
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        self._latest = self._bookmark.again(self)
         super()._reset(loader, first_iter)
         self._begin()
 
     def _begin(self) -> None:
         self._diary.begin_native(self, self._num_workers)
+        self._latest.num_workers = self._num_workers
+        self._latest.persistent = self._persistent_workers
+        self._latest.about = self._about
+        self._num_yielded = self._latest.num_yielded
         self._sizes: deque[int] = deque()
         self._samples: list[Any] = []
         self._running: NativeEpoch | None = None
@@ -115,7 +125,13 @@ class NativeIterator(_BaseDataLoaderIter):
                 raise over
             self._over = None
             self._read()
-        batch = self._whole_batch() if self._whole else self._collated_batch()
+        left = len(self._sizes)
+        try:
+            batch = self._whole_batch() if self._whole else self._collated_batch()
+        finally:
+            # An error costs its batch; a time limit that is over does not.
+            if len(self._sizes) < left:
+                self._latest.delivered()
         self._diary.delivered()
         return batch
 
@@ -183,8 +199,10 @@ class NativeIterator(_BaseDataLoaderIter):
 
     def _start(self, indices: list[int], batch_size: int, largest: int) -> None:
         self._let_go()
-        self._stretches += 1
-        seed = (int(self._base_seed) + self._stretches * _NEXT_SEED) % 2**64
+        # By epoch and not by stretch: after resuming, stretches are others.
+        seed = (int(self._base_seed) + self._latest.epoch * _NEXT_SEED) % 2**64
+        if self._seed is not None:
+            seed = sample_seed(self._seed, self._latest.epoch, 0)
         settings: dict[str, object] = {
             "batch_size": batch_size,
             "indices": indices,

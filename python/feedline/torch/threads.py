@@ -51,6 +51,8 @@ class ThreadIterator(WorkersIterator):
         Whose batches.
     """
 
+    _seeds_everything = False
+
     def _start_workers(self, loader: DataLoader[Any]) -> None:
         if isinstance(self._dataset, IterDataPipe | MapDataPipe):
             msg = (

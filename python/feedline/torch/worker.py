@@ -16,6 +16,14 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch.utils.data.graph_settings import apply_random_seed
 
 from feedline.torch.fetching import Fetching, Terms, locked
+from feedline.torch.worker_state import (
+    Asked,
+    AskState,
+    Ended,
+    Stamped,
+    restored,
+    state_of_worker,
+)
 
 if TYPE_CHECKING:
     import threading
@@ -60,7 +68,8 @@ def serve(
         with locked(lock):
             if terms.init_fn is not None:
                 terms.init_fn(worker_id)
-            fetcher = Fetching(terms.fetcher(), lock)
+            start = terms.state(worker_id)
+            fetcher = Fetching(restored(terms, start, goes_on=terms.goes_on), lock)
     except Exception:
         failure = ExceptionWrapper(where=where)
     exhausted = False
@@ -76,9 +85,21 @@ def serve(
             except Exception:
                 failure = ExceptionWrapper(where=where)
             continue
+        if isinstance(task, AskState):
+            told = None
+            if failure is None:
+                try:
+                    told = state_of_worker(worker_id, terms, fetcher.fetcher)
+                except Exception:
+                    failure = ExceptionWrapper(where=where)
+            desk.send(task, told, 0, 0)
+            continue
         if exhausted or desk.is_over():
             continue
         number, index = task
+        epoch, with_state = 0, False
+        if isinstance(index, Asked):
+            index, epoch, with_state = index.index, index.epoch, index.with_state
         data: Any
         fetch_ns = collate_ns = 0
         if failure is not None:
@@ -86,10 +107,13 @@ def serve(
         else:
             try:
                 # Without a name after a failed start: torch raises the same UnboundLocalError.
+                fetcher.begin_epoch(epoch)
                 data = fetcher(index)
+                if with_state:
+                    data = Stamped(data, state_of_worker(worker_id, terms, fetcher.fetcher))
             except Exception as error:
                 if iterable and isinstance(error, StopIteration):
-                    data = _IterableDatasetStopIteration(worker_id)
+                    data = _ended(worker_id, terms, fetcher)
                     exhausted = True
                 else:
                     data = ExceptionWrapper(where=where)
@@ -98,6 +122,14 @@ def serve(
         desk.send(number, data, fetch_ns, collate_ns)
         # Nothing of a batch may stay here while this waits for the next task.
         del data, index, task
+
+
+def _ended(worker_id: int, terms: Terms, fetcher: Fetching) -> Any:  # noqa: ANN401
+    """Return what says that a worker's dataset is exhausted, with its state if it can be had."""
+    try:
+        return Ended(worker_id, state_of_worker(worker_id, terms, fetcher.fetcher))
+    except Exception:
+        return _IterableDatasetStopIteration(worker_id)
 
 
 def reseeded(terms: Terms, seed: int | None) -> Terms:

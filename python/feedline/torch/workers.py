@@ -15,15 +15,19 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._utils import ExceptionWrapper
 from torch.utils.data import IterDataPipe, MapDataPipe
 from torch.utils.data._utils.pin_memory import _pin_memory_loop
+from torch.utils.data._utils.worker import _IterableDatasetStopIteration
 from torch.utils.data.dataloader import (
     _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter,
     _sharding_worker_init_fn,
 )
 
+from feedline.torch.bookmark import Counted, live_state
 from feedline.torch.fetching import Terms
+from feedline.torch.worker_state import Asked, AskState, Ended, Stamped, has_states
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
@@ -35,7 +39,7 @@ __all__ = ["WorkersIterator"]
 LOOK_INTERVAL = 0.5
 
 
-class WorkersIterator(_MultiProcessingDataLoaderIter):
+class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
     """Batches made by workers.
 
     Parameters
@@ -43,6 +47,9 @@ class WorkersIterator(_MultiProcessingDataLoaderIter):
     loader
         Whose batches.
     """
+
+    # Global generators are a process's: threads leave them alone.
+    _seeds_everything = True
 
     # Until there are workers there is nothing to shut down.
     _shutdown = True
@@ -52,9 +59,18 @@ class WorkersIterator(_MultiProcessingDataLoaderIter):
     _workers_done_event: Any
     _data_queue: Any
 
+    # Which worker gets the first batch; others than the first after resuming.
+    _rotation = 0
+    _cycle: Any = None
+
     def __init__(self, loader: DataLoader[Any]) -> None:
+        self._bookmark = loader._bookmark
         # Not torch's with workers: that one would start them.
         _BaseDataLoaderIter.__init__(self, loader)
+        self._latest = self._bookmark.begin(self, loader.generator)
+        self._rotation = self._latest.last_worker + 1
+        self._seed = loader.seed
+        self._about = loader._about()
         self._profile_name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
@@ -79,11 +95,105 @@ class WorkersIterator(_MultiProcessingDataLoaderIter):
         self._shutdown = False
         self._data_queue = self._pinning() if self._pin_memory else self._worker_result_queue
         self._mode = loader.worker_mode
+        self._note()
         self._reset(loader, first_iter=True)
+        self._num_yielded = self._latest.num_yielded
+
+    def _note(self) -> None:
+        """Tell the bookmark about this epoch."""
+        latest = self._latest
+        latest.num_workers = self._num_workers
+        latest.persistent = self._persistent_workers
+        latest.has_states = has_states(self._dataset, self._dataset_kind)
+        latest.len_called = self._IterableDataset_len_called
+        latest.shared_seed = self._shared_seed
+        latest.about = self._about
+        latest.await_states = live_state(WorkersIterator._await_states, self)
+        self._asks = self._seed is not None or latest.has_states
+        self._asked_states = False
+        self._got: tuple[Any, Any] = (None, None)
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         self._diary.begin(self._mode, self._num_workers)
+        if not first_iter:
+            self._latest = self._bookmark.again(self)
+            self._rotation = 0
+            self._note()
         super()._reset(loader, first_iter)
+
+    @property
+    def _worker_queue_idx_cycle(self) -> Any:  # noqa: ANN401 - torch's attribute
+        return self._cycle
+
+    @_worker_queue_idx_cycle.setter
+    def _worker_queue_idx_cycle(self, cycle: Any) -> None:  # noqa: ANN401 - torch's attribute
+        for _ in range(self._rotation % self._num_workers):
+            next(cycle)
+        self._cycle = cycle
+
+    def _next_index(self) -> Any:  # noqa: ANN401 - whatever the sampler yields
+        index = super()._next_index()
+        if not self._asks:
+            return index
+        latest = self._latest
+        return Asked(index, latest.epoch, latest.wants_state(self._send_idx))
+
+    def _try_put_index(self) -> None:
+        if not self._asked_states and self._latest.has_states:
+            # Before the first batch of an epoch, so that the answer is the state before it.
+            self._asked_states = True
+            for worker, tasks in enumerate(self._index_queues):
+                tasks.put(AskState(worker))
+        super()._try_put_index()
+
+    def _get_data(self) -> Any:  # noqa: ANN401 - a number and a batch
+        while True:
+            number, data = super()._get_data()
+            if isinstance(number, AskState):
+                self._latest.told(number.worker, data)
+                continue
+            if isinstance(data, Ended):
+                self._latest.ends[data.worker_id] = number, data.state  # type: ignore[attr-defined]
+            if not self._in_order:
+                self._got = number, data
+            return number, data
+
+    def _await_states(self) -> bool:
+        """Wait until each worker has said what its state was before its first batch."""
+        while not self._shutdown and self._latest.is_waiting():
+            number, data = super()._get_data()
+            if isinstance(number, AskState):
+                self._latest.told(number.worker, data)
+                continue
+            # As torch does with batches that are not due yet.
+            self._tasks_outstanding -= 1
+            if isinstance(data, _IterableDatasetStopIteration):
+                if isinstance(data, Ended):
+                    ended = number, data.state  # type: ignore[attr-defined]
+                    self._latest.ends[data.worker_id] = ended
+                if self._persistent_workers:
+                    self._workers_status[data.worker_id] = False
+                else:
+                    self._mark_worker_as_unavailable(data.worker_id)
+                self._try_put_index()
+            else:
+                self._task_info[number] += (data,)
+        return True
+
+    def _process_data(self, data: Any, worker_idx: int) -> Any:  # noqa: ANN401 - the user's batch
+        number = None
+        if not self._in_order:
+            number = self._got[0] if data is self._got[1] else self._rcvd_idx - 1
+            number = self._latest.start.sampler_yielded + number
+        self._got = None, None
+        self._latest.reached = self._rcvd_idx
+        self._latest.delivered(worker_idx, number)
+        if isinstance(data, Stamped):
+            self._latest.stamped(worker_idx, data.state)
+            data = data.data
+        elif not isinstance(data, ExceptionWrapper):
+            self._latest.stamped(worker_idx, None)
+        return super()._process_data(data, worker_idx)
 
     def _start_workers(self, loader: DataLoader[Any]) -> None:
         """Set `_workers`, `_index_queues`, `_worker_result_queue` and `_workers_done_event`."""
@@ -100,6 +210,10 @@ class WorkersIterator(_MultiProcessingDataLoaderIter):
             init_fn=self._worker_init_fn,
             num_workers=self._num_workers,
             shared_seed=self._shared_seed,
+            states=tuple(self._latest.start.workers),
+            goes_on=not self._latest.resumed_finished,
+            seed=self._seed,
+            seed_everything=self._seeds_everything,
         )
 
     def _pinning(self) -> queue.Queue[Any]:

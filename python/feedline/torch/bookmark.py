@@ -1,0 +1,332 @@
+"""Where a loader is: what its iterators note and its states say.
+
+The loader and its latest iterator share one `Bookmark`. It outlives the iterator, so that a state
+can be taken after a loop was left, and it knows neither of them, so that an iterator that is
+dropped ends its workers.
+
+The seeds of an epoch are drawn when and how torch draws them. A state taken between two epochs must
+say what the next one will be, so they are drawn then, in torch's order, and used by this loader's
+next epoch as well: as long as nobody else draws between the two, everything is as without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from feedline.torch.layout import About, Start, Stateful, with_workers, without_workers
+from feedline.torch.sampling import Sampling, draw_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from feedline.torch.planned import Planned
+
+__all__ = ["Bookmark", "Counted"]
+
+logger = logging.getLogger(__name__)
+
+
+class Bookmark:
+    """Where a loader is.
+
+    Attributes
+    ----------
+    start
+        Where the next iterator begins, if not at an epoch's start.
+    every
+        After how many steps the states of workers are taken; 0: never.
+    """
+
+    def __init__(self, every: int | None) -> None:
+        self.start: Start | None = None
+        self.every = every or 0
+        self.planned: Planned | None = None
+        self.epoch = 0
+        self.latest: Latest | None = None
+        # The state that `start` was read from, or that says the same.
+        self.said: dict[str, Any] | None = None
+        # Whether it was loaded, and not fitted to this loader yet.
+        self.is_loaded = False
+        # The generator's state before torch's draw for an iterator that needs none.
+        self._before: tuple[torch.Generator, torch.Tensor] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy of a loader has no iterator yet, only what was loaded into it.
+        gone = {"latest": None, "planned": None, "_before": None}
+        return self.__dict__ | gone
+
+    def expect_iterator(self, generator: torch.Generator | None) -> None:
+        """Note that torch is about to draw the base seed of an iterator."""
+        self._before = None
+        if self.start is not None:
+            drawn_from = torch.default_generator if generator is None else generator
+            self._before = drawn_from, drawn_from.get_state()
+
+    def begin(self, iterator: Any, generator: torch.Generator | None) -> Latest:  # noqa: ANN401
+        """Note that an iterator exists; put its seeds where a state wants them."""
+        start = self._take_start()
+        if self._before is not None:
+            drawn_from, state = self._before
+            drawn_from.set_state(state)
+            self._before = None
+        if start.base_seed is not None:
+            iterator._base_seed = start.base_seed
+        if start.shared_seed is not None:
+            iterator._shared_seed = start.shared_seed
+        self.latest = Latest(self, start, int(iterator._base_seed), generator)
+        return self.latest
+
+    def _take_start(self) -> Start:
+        start, self.start, self.said = self.start or Start(), None, None
+        return start
+
+    def again(self, iterator: Any) -> Latest:  # noqa: ANN401 - an iterator of ours
+        """Note that an iterator begins another epoch."""
+        start = self._take_start()
+        before = self.latest
+        generator = None if before is None else before.generator
+        self.latest = Latest(self, start, int(iterator._base_seed), generator)
+        return self.latest
+
+
+class Latest:
+    """One epoch of one iterator."""
+
+    def __init__(
+        self, book: Bookmark, start: Start, base_seed: int, generator: torch.Generator | None
+    ) -> None:
+        self._every = book.every
+        self.planned = book.planned
+        # What a finished epoch leaves for the one that is now: seeds, and states of datasets.
+        self.start = (
+            replace(
+                Start(),
+                base_seed=start.base_seed,
+                sampler_iter_state=start.sampler_iter_state,
+                workers=start.workers,
+            )
+            if start.finished
+            else start
+        )
+        self.resumed_finished = start.finished
+        if self.planned is not None:
+            # The plan knows where it goes on; what came ahead of that is counted from there.
+            ahead = (start.sampler_iter_state or {}).get("ahead", ())
+            self.start = replace(
+                self.start,
+                sampler_yielded=0,
+                sampler_iter_state={"ahead": ahead} if ahead else None,
+            )
+        self.base_seed = base_seed
+        self.generator = generator
+        self.sampling: Sampling | None = None
+        self.num_workers = 0
+        self.num_yielded = self.start.num_yielded
+        self.finished = False
+        self.last_worker = self.start.last_worker
+        self.workers: list[dict[str, Any] | None] = list(self.start.workers)
+        self.len_called: int | None = None
+        self.shared_seed: int | None = None
+        self.about = About()
+        self.has_states = False
+        self.persistent = False
+        self.ends: dict[int, tuple[int, dict[str, Any]]] = {}
+        self.live: Any = None
+        self.epoch = book.epoch
+        self._told: set[int] = set()
+        self._stale: set[int] = set()
+        self._snapshot: Start | None = None
+
+    def sample(self, sampler: Any, iterator: Iterator[Any]) -> Sampling:  # noqa: ANN401
+        """Return what counts the sampler's indices."""
+        self.sampling = Sampling(sampler, iterator, self.start, self.planned)
+        return self.sampling
+
+    def delivered(self, worker: int = 0, number: int | None = None) -> None:
+        """Note that a batch was taken from its worker to be delivered."""
+        self.last_worker = worker
+        if self.sampling is not None:
+            self.sampling.delivered(number)
+
+    def told(self, worker: int, state: dict[str, Any] | None) -> None:
+        """Note what a worker's state is before its first batch."""
+        self._told.add(worker)
+        self._put(worker, state)
+
+    def stamped(self, worker: int, state: dict[str, Any] | None) -> None:
+        """Note what a worker's state is after the batch that is being delivered, if it said so."""
+        if state is None:
+            self._stale.add(worker)
+        else:
+            self._stale.discard(worker)
+            self._put(worker, state)
+
+    def _put(self, worker: int, state: dict[str, Any] | None) -> None:
+        if len(self.workers) < self.num_workers:
+            self.workers += [None] * (self.num_workers - len(self.workers))
+        self.workers[worker] = state
+
+    def is_waiting(self) -> bool:
+        """Whether some worker has not said what its state is before its first batch."""
+        return self.has_states and len(self._told) < self.num_workers
+
+    def yielded(self) -> None:
+        """Note that the loop has it."""
+        self.num_yielded += 1
+        if self.has_states and self._every > 1 and not self._stale:
+            then = self._snapshot.num_yielded if self._snapshot else 0
+            if self.num_yielded % self._every == 0 or self.num_yielded - then >= self._every:
+                self._snapshot = self._now()
+
+    def wants_state(self, number: int) -> bool:
+        """Whether a batch shall bring its worker's state along.
+
+        With a snapshot every n steps, those whose batch may be the worker's last one before it.
+        """
+        if not self.has_states or self._every == 0:
+            return False
+        if self._every == 1 or self.ends:
+            return True
+        step = self.start.num_yielded + number
+        return step % self._every >= self._every - self.num_workers
+
+    def state(self) -> dict[str, Any]:
+        """Return the state, in the layout of torchdata."""
+        if self.is_waiting() and self.await_states is not None:
+            self.await_states()
+        now = self._now()
+        if self.has_states and self._every != 1 and not self.finished and self.num_workers:
+            # What came after the snapshot is made again and thrown away.
+            then = self._snapshot or self._at_start()
+            now = replace(
+                then,
+                num_yielded=self.num_yielded,
+                steps_since_snapshot=self.num_yielded - then.num_yielded,
+            )
+        return with_workers(now) if self.num_workers else without_workers(now)
+
+    def _at_start(self) -> Start:
+        about = self.about._replace(epoch=self.epoch)
+        workers = list(self.start.workers) or [None] * self.num_workers
+        at_start = replace(
+            self.start,
+            about=about,
+            num_workers=self.num_workers,
+            workers=workers,
+            base_seed=self.base_seed,
+            steps_since_snapshot=0,
+        )
+        if self.sampling is not None and self.start.num_yielded == 0:
+            # The seed, if it was drawn meanwhile.
+            self.sampling.tell(at_start)
+            at_start.sampler_yielded = 0
+            if isinstance(at_start.sampler_iter_state, dict) and self.planned is None:
+                zero = {"samples_yielded": 0}
+                at_start.sampler_iter_state = at_start.sampler_iter_state | zero
+        return at_start
+
+    def _now(self) -> Start:
+        now = Start(
+            num_yielded=self.num_yielded,
+            finished=self.finished,
+            base_seed=self.base_seed,
+            shared_seed=self.shared_seed,
+            len_called=self.len_called,
+            num_workers=self.num_workers,
+            last_worker=self.last_worker,
+            workers=self._workers_now(),
+            about=self.about._replace(epoch=self.epoch),
+        )
+        if self.sampling is not None:
+            self.sampling.tell(now)
+        return now
+
+    def _workers_now(self) -> list[dict[str, Any] | None]:
+        if self.num_workers == 0:
+            if self.live is not None:
+                # While the iterator lives its objects are asked; then the last answer counts.
+                inline = self.live()
+                self.workers = [inline] if inline is not None else self.workers
+            return self.workers or [None]
+        workers: list[dict[str, Any] | None] = [None] * self.num_workers
+        workers[: len(self.workers)] = self.workers
+        for worker, (_, state) in self.ends.items():
+            if self.finished or self.has_passed(worker):
+                workers[worker] = state
+        return workers
+
+    def has_passed(self, worker: int) -> bool:
+        """Whether everything that an exhausted worker has made was delivered."""
+        return self.ends[worker][0] < self.reached
+
+    # Set by iterators with workers: the number of the task whose batch is delivered next, and what
+    # waits for the workers' first states.
+    reached = 0
+    await_states: Any = None
+
+    def prepare_next(self) -> Start:
+        """Draw the seeds of the next epoch, in torch's order, and return where that begins."""
+        coming = self._now()
+        coming.finished = True
+        coming.about = self.about._replace(epoch=self.epoch + 1)
+        if not self.persistent:
+            coming.base_seed = draw_seed(self.generator)
+        if self.sampling is not None and self.planned is None:
+            coming.sampler_iter_state = None
+            self.sampling.prepare(coming)
+        return coming
+
+
+class Counted:
+    """For iterators: torch's bookkeeping with a bookmark in it.
+
+    torch keeps the sampler's iterator in `_sampler_iter`, sets it when an epoch begins, and asks it
+    for each index. Here it is wrapped when it is asked for the first time.
+    """
+
+    _bookmark: Bookmark
+    _latest: Latest
+    _index_sampler: Any
+    _raw_sampler_iter: Any = None
+    _sampling: Sampling | None = None
+
+    @property
+    def _sampler_iter(self) -> Any:  # noqa: ANN401 - torch's attribute
+        if self._sampling is None and self._raw_sampler_iter is not None:
+            self._sampling = self._latest.sample(self._index_sampler, self._raw_sampler_iter)
+        return self._sampling
+
+    @_sampler_iter.setter
+    def _sampler_iter(self, iterator: Any) -> None:  # noqa: ANN401 - torch's attribute
+        self._raw_sampler_iter = iterator
+        self._sampling = None
+
+    def __next__(self) -> Any:  # noqa: ANN401 - the user's batch
+        try:
+            data = super().__next__()  # type: ignore[misc]
+        except StopIteration:
+            self._latest.finished = True
+            raise
+        self._latest.yielded()
+        return data
+
+
+def live_state(ask: Any, owner: Any) -> Any:  # noqa: ANN401 - functions and iterators
+    """Return a function that asks `owner` as long as it lives."""
+    reference = weakref.ref(owner)
+
+    def answer() -> Any:  # noqa: ANN401 - a worker snapshot, or None
+        alive = reference()
+        return None if alive is None else ask(alive)
+
+    return answer
+
+
+def is_stateful(*things: object) -> bool:
+    """Whether any of them has a state of its own."""
+    return any(isinstance(thing, Stateful) for thing in things)

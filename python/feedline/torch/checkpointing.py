@@ -1,0 +1,327 @@
+"""States of the drop-in, as torchdata's `StatefulDataLoader` has them."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+import torch.utils.data
+from torch.utils.data import RandomSampler
+from torch.utils.data.dataloader import _DatasetKind, _get_distributed_settings
+
+from feedline._arguments import flag, whole
+from feedline.errors import StateError
+from feedline.torch.bookmark import Bookmark, is_stateful
+from feedline.torch.layout import VERSION, About, Start, read, with_workers, without_workers
+from feedline.torch.planned import Planned
+from feedline.torch.sampling import Sampling, draw_seed
+from feedline.torch.seeding import Seeded, moves_global_generators
+from feedline.torch.worker_state import has_states
+
+if TYPE_CHECKING:
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+__all__ = ["Checkpointing"]
+
+logger = logging.getLogger(__name__)
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Checkpointing(torch.utils.data.DataLoader[T_co]):
+    """A DataLoader that can say where it is, and go on there."""
+
+    seed: int | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    snapshot_every_n_steps: int | None = 1
+    _bookmark: Bookmark
+    # Whether a sampler of the user's decides the order.
+    _has_own_sampler = False
+    _shuffles = False
+    _kept_iterator: Any = None
+    _forced = False
+    _has_warned = False
+
+    def _init_checkpointing(
+        self,
+        *,
+        seed: int | None,
+        rank: int | None,
+        world_size: int | None,
+        snapshot_every_n_steps: int | None,
+        shuffle: bool,
+        own_sampler: bool,
+    ) -> None:
+        """Take the settings; called when torch has checked its own."""
+        self.seed = None if seed is None else whole("seed", seed, 0)
+        self.rank = None if rank is None else whole("rank", rank, 0)
+        self.world_size = None if world_size is None else whole("world_size", world_size, 1)
+        if snapshot_every_n_steps is not None:
+            whole("snapshot_every_n_steps", snapshot_every_n_steps, 0)
+        if (rank is not None or world_size is not None) and (seed is None or own_sampler):
+            msg = (
+                "rank and world_size deal out the order that seed= makes; pass seed=, or leave "
+                "them out and pass a sampler such as torch's DistributedSampler"
+            )
+            raise ValueError(msg)
+        self.snapshot_every_n_steps = snapshot_every_n_steps
+        self._has_own_sampler = own_sampler
+        self._shuffles = shuffle
+        self._bookmark = Bookmark(snapshot_every_n_steps)
+
+    def __len__(self) -> int:
+        planned = self._planned()
+        return super().__len__() if planned is None else len(planned)
+
+    def __iter__(self) -> _BaseDataLoaderIter:
+        if self._kept_iterator is not None:
+            iterator, self._kept_iterator = self._kept_iterator, None
+            return iterator  # type: ignore[no-any-return]
+        return self._begin()
+
+    def _begin(self) -> _BaseDataLoaderIter:
+        book = self._bookmark
+        book.planned = self._planned()
+        if book.start is not None and book.is_loaded:
+            self._check(book.start)
+        elif book.planned is not None:
+            book.planned.next_epoch()
+        book.epoch = book.planned.epoch if book.planned is not None else book.epoch
+        self._warn_of_threads()
+        keeps_workers = self.persistent_workers and self.num_workers > 0
+        if not keeps_workers or self._iterator is None:
+            book.expect_iterator(self.generator)
+        iterator = super().__iter__()
+        if book.planned is None:
+            book.epoch += 1
+        self._go_on(iterator)
+        return iterator
+
+    def state_dict(self) -> dict[str, Any]:
+        """Say where the latest iterator is, in the layout of torchdata's `StatefulDataLoader`.
+
+        It counts the batches that were delivered, not those that workers have made ahead. After
+        the last batch of an epoch, a loader that loads it yields nothing and then whole epochs;
+        after the iterator has raised StopIteration, it begins the next epoch at once.
+
+        Returns
+        -------
+        dict
+            Plain data, except for the states of the user's own objects and of a `generator`.
+
+        Examples
+        --------
+        >>> first = DataLoader(range(6), batch_size=2)
+        >>> for batch in first:
+        ...     break
+        >>> second = DataLoader(range(6), batch_size=2)
+        >>> second.load_state_dict(first.state_dict())
+        >>> [batch.tolist() for batch in second]
+        [[2, 3], [4, 5]]
+        """
+        book = self._bookmark
+        if book.said is not None:
+            return copy.deepcopy(book.said)
+        if book.latest is None:
+            return self._state_before_all()
+        if not book.latest.finished:
+            return book.latest.state()
+        coming = book.latest.prepare_next()
+        book.said = with_workers(coming) if self.num_workers else without_workers(coming)
+        # This loader's own datasets are where they are.
+        book.start = read(book.said)
+        book.start.workers = []
+        return copy.deepcopy(book.said)
+
+    def load_state_dict(self, state_dict: dict[str, Any], *, force: bool = False) -> None:
+        """Go on where a state was taken; takes effect with the next `iter()`.
+
+        Parameters
+        ----------
+        state_dict
+            What `state_dict` returned; an empty one begins anew. It may come from a loader with
+            another number of workers or another worker mode, unless a dataset's own state is in it.
+            With ``seed=`` it may come from one with another batch size or number of ranks: the
+            rest of the epoch is dealt out anew.
+        force
+            Load it even if it says that dataset or sampler were others.
+        """
+        self._iterator = None
+        self._kept_iterator = None
+        book = self._bookmark
+        book.start = book.said = book.latest = None
+        book.is_loaded = False
+        self._forced = flag("force", force)
+        if state_dict == {}:
+            return
+        book.said = copy.deepcopy(state_dict)
+        book.start = read(book.said)
+        book.is_loaded = True
+
+    # ---- before an epoch
+
+    def _about(self) -> About:
+        """Return what a state says of the dataset and the sampler."""
+        inner = getattr(self.batch_sampler, "sampler", self.sampler)
+        sampler = type(inner).__name__.removesuffix("Sampler")
+        if self._planned() is not None:
+            sampler = f"seed={self.seed}"
+        samples = None
+        if self._dataset_kind == _DatasetKind.Map:
+            with suppress(TypeError):
+                samples = len(self.dataset)  # type: ignore[arg-type]
+        return About(samples=samples, sampler=sampler)
+
+    def _planned(self) -> Planned | None:
+        """Return what makes the order by seed, if anything does."""
+        if self.seed is None or self._has_own_sampler or self._dataset_kind != _DatasetKind.Map:
+            return None
+        book = self._bookmark
+        if book.planned is None:
+            world_size, rank = _get_distributed_settings()
+            book.planned = Planned(
+                len(self.dataset),  # type: ignore[arg-type]
+                batch_size=self.batch_size,
+                shuffle=self._shuffles,
+                drop_last=self.drop_last,
+                seed=self.seed,
+                rank=rank if self.rank is None else self.rank,
+                world_size=world_size if self.world_size is None else self.world_size,
+            )
+        return book.planned
+
+    def _check(self, start: Start) -> None:
+        """Refuse a state that does not fit, or make it fit."""
+        book = self._bookmark
+        book.is_loaded = False
+        about = start.about or About()
+        book.epoch = about.epoch
+        if about.version != VERSION:
+            msg = (
+                f"this state has version {about.version}, this feedline reads version "
+                f"{VERSION}; use the feedline that wrote it"
+            )
+            raise StateError(msg)
+        iterable = self._dataset_kind == _DatasetKind.Iterable
+        if start.num_workers != self.num_workers:
+            if iterable or start.has_user_state():
+                raise AssertionError(_other_workers(start.num_workers, self.num_workers))
+            start.workers = []
+            start.last_worker = start.num_yielded - 1 if self.num_workers else -1
+        if iterable and self.num_workers and not start.has_user_state():
+            start.fast_forward, start.last_worker = start.num_yielded > 0, -1
+        if not self._forced:
+            self._check_about(start)
+        planned = self._planned()
+        if planned is not None and isinstance(start.sampler_iter_state, dict):
+            at_end = not start.finished and start.num_yielded > 0
+            planned.resume(start.sampler_iter_state, at_end=at_end, force=self._forced)
+
+    def _check_about(self, start: Start) -> None:
+        now, then = self._about(), start.about or self._about()
+        differences = []
+        if then.samples != now.samples:
+            differences.append(f"the dataset had {then.samples} samples and has {now.samples}")
+        if then.sampler != now.sampler:
+            differences.append(f"the sampler was {then.sampler} and is {now.sampler}")
+        inner = getattr(self.batch_sampler, "sampler", self.sampler)
+        said = start.sampler_iter_state or {}
+        is_foreign = start.about is None and not {"seed", "generator"} & set(said)
+        if is_foreign and start.num_yielded and type(inner) is RandomSampler:
+            differences.append("another loader wrote it, and its shuffled order cannot be told")
+        if differences:
+            msg = (
+                f"this state does not fit the loader: {'; '.join(differences)}; make the loader as "
+                "it was then, or pass force=True to go on at the same place nevertheless"
+            )
+            raise StateError(msg)
+
+    def _state_before_all(self) -> dict[str, Any]:
+        """Return the state of a loader that nobody has iterated over yet."""
+        book = self._bookmark
+        if has_states(self.dataset, self._dataset_kind):
+            # Workers must be asked, so there must be some; the next `iter()` takes them over.
+            self._kept_iterator = self._begin()
+            latest: Any = book.latest
+            return latest.state()  # type: ignore[no-any-return]
+        start = Start(
+            base_seed=draw_seed(self.generator),
+            num_workers=self.num_workers,
+            workers=[None] * max(self.num_workers, 1),
+            about=self._about()._replace(epoch=book.epoch),
+        )
+        book.planned = self._planned()
+        if book.planned is not None:
+            start.sampler_iter_state = book.planned.state(0)
+        else:
+            index_sampler: Any = self._index_sampler
+            Sampling(index_sampler, iter(()), Start()).prepare(start)
+        book.said = with_workers(start) if self.num_workers else without_workers(start)
+        book.start = read(book.said)
+        book.start.workers = []
+        return copy.deepcopy(book.said)
+
+    # ---- after an iterator was made
+
+    def _go_on(self, iterator: Any) -> None:  # noqa: ANN401 - one of ours
+        """Bring an iterator to where its state says that it was."""
+        latest = self._bookmark.latest
+        if latest is None:
+            return
+        start = latest.start
+        steps = start.steps_since_snapshot
+        if self._dataset_kind == _DatasetKind.Iterable and start.num_yielded > 0:
+            inline = getattr(iterator, "_dataset_fetcher", None)
+            if inline is not None:
+                start.fast_forward = not is_stateful(self.dataset, inline.dataset_iter)
+            if start.fast_forward:
+                logger.warning(
+                    "Neither dataset nor iter(dataset) defines state_dict/load_state_dict so we "
+                    "are naively fast-forwarding your dataset by %d steps. For more efficient "
+                    "resumes, please implement `state_dict` and `load_state_dict` in your "
+                    "IterableDataset and/or iterator.",
+                    start.num_yielded,
+                )
+                steps = start.num_yielded
+        latest.num_yielded = iterator._num_yielded = start.num_yielded - steps
+        for _ in range(steps):
+            next(iterator)
+
+    def _warn_of_threads(self) -> None:
+        if (
+            self.seed is None
+            or self._has_warned
+            or self.num_workers == 0
+            or getattr(self, "worker_mode", "process") != "thread"
+            or self._dataset_kind != _DatasetKind.Map
+        ):
+            return
+        self._has_warned = True
+        try:
+            seeded = Seeded(self.dataset, self.seed, everything=False)
+            moved = moves_global_generators(seeded, 0)
+        except Exception:
+            return  # it is raised where it belongs, if it is again
+        if moved:
+            warnings.warn(
+                f"the dataset draws from the global generator of {' and '.join(moved)}, which "
+                "threads share: seed= cannot make its samples reproducible. Draw from "
+                'feedline.rng(), or use worker_mode="process"',
+                stacklevel=4,
+            )
+
+
+def _other_workers(then: int, now: int) -> str:
+    if then == 0:
+        return "State doesn't contain key '_snapshot' expected for multiprocess dataloader"
+    if now == 0:
+        return "State doesn't contain key '_num_yielded' expected for single process dataloader"
+    return (
+        f"the state has what {then} workers said of themselves, and there are {now}; use as many "
+        "workers as then"
+    )

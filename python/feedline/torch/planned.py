@@ -1,0 +1,124 @@
+"""The order of samples by a seed: `DataLoader(seed=)`.
+
+The plan of `feedline.Loader` takes the place of torch's sampler: the order follows from the seed
+and the epoch alone, is dealt out to ranks, and what is left of an epoch can be dealt out anew to
+other ranks and in other batches.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from feedline._feedline import NativeRoute
+from feedline.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Planned"]
+
+# What a state keeps of a native one, and what it keeps where it is not the usual.
+_PLACE = ("epoch", "batch", "batch_size")
+_USUAL = {"world_size": 1, "boundary": "keep", "rank": 0, "start": 0, "gaps": ""}
+_USUAL |= {"own_start": None, "own_gaps": ""}
+
+# Batches that are planned at a time: enough to make the call cheap, little memory.
+_STRETCH = 256
+
+
+class Planned:
+    """The epochs of one loader with a seed.
+
+    Parameters
+    ----------
+    samples, batch_size, shuffle, drop_last, seed, rank, world_size
+        As the loader has them; a `batch_size` of None yields single indices.
+    """
+
+    def __init__(
+        self,
+        samples: int,
+        *,
+        batch_size: int | None,
+        shuffle: bool,
+        drop_last: bool,
+        seed: int,
+        rank: int,
+        world_size: int,
+    ) -> None:
+        self.single = batch_size is None
+        self.size = batch_size or 1
+        self.epoch = 0
+        self.begun = False
+        # Set where a state was taken between an epoch's last batch and its end: that comes first.
+        self._only_end = False
+        self._route = NativeRoute(
+            samples,
+            shuffle=shuffle,
+            seed=seed,
+            batch_size=self.size,
+            drop_last=drop_last,
+            rank=rank,
+            world_size=world_size,
+            recipe="",
+        )
+        self._first = 0
+
+    def __len__(self) -> int:
+        return self._route.batches(2**63)
+
+    def next_epoch(self) -> None:
+        """Move on to the next epoch, if this one was begun."""
+        if self.begun:
+            self.epoch, self._first, self.begun = self.epoch + 1, 0, False
+
+    def begin(self) -> Iterator[Any]:
+        """Yield the batches of this epoch from where it goes on."""
+        if self._only_end:
+            self._only_end = False
+            return
+        self.begun = True
+        route, epoch, first = self._route, self.epoch, self._first
+        batches = route.batches(epoch)
+        for start in range(first, batches, _STRETCH):
+            packed = route.samples(epoch, start, start + _STRETCH)
+            samples = np.frombuffer(packed, dtype=np.int64).tolist()
+            if self.single:
+                yield from samples
+            else:
+                for at in range(0, len(samples), self.size):
+                    yield samples[at : at + self.size]
+
+    def state(self, yielded: int) -> dict[str, Any]:
+        """Return where it is when so many batches of the epoch have been delivered."""
+        whole = self._route.state(self.epoch, self._first + yielded)
+        said = {"at": [whole[name] for name in _PLACE], "plan": whole["plan"]}
+        for name, usual in _USUAL.items():
+            if whole.get(name, usual) != usual:
+                said[name] = whole[name]
+        return said
+
+    def resume(self, said: dict[str, Any], *, at_end: bool, force: bool) -> None:
+        """Go on where a state was taken.
+
+        Parameters
+        ----------
+        said
+            What `state` returned.
+        at_end
+            Whether that was before the iterator had said that the epoch is over, if it was.
+        force
+            Do so even if seed or dataset are others.
+        """
+        if "at" not in said:
+            msg = "this state was taken without seed=; make the loader as it was then"
+            raise StateError(msg)
+        place = dict(zip(_PLACE, said["at"], strict=True))
+        state = self._route.state(0, 0) | _USUAL | {"plan": said["plan"]} | place
+        state |= {name: said[name] for name in _USUAL if name in said}
+        self.epoch, self._first = self._route.resume(json.dumps(state), force)
+        self.begun = False
+        self._only_end = at_end and self._first == 0 and not said.get("start")

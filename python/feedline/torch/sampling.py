@@ -1,0 +1,242 @@
+"""What the sampler draws in one epoch, counted, so that it can be gone on with.
+
+torch's draws are made exactly when and how torch makes them: the base seed when an iterator is
+made, the sampler's seed when its first index is asked for. What is added is that the seed (or the
+state of the user's generator) is known, so that the same permutation can be made again elsewhere.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+from torch.utils.data.dataloader import _InfiniteConstantSampler
+
+from feedline.torch.layout import Start, Stateful, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from feedline.torch.planned import Planned
+
+__all__ = ["Sampling", "draw_seed"]
+
+
+def draw_seed(generator: torch.Generator | None = None) -> int:
+    """Draw a seed as torch does."""
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+class Sampling:
+    """The indices of one epoch.
+
+    Parameters
+    ----------
+    sampler
+        torch's or the user's: yields batches of indices, or indices.
+    iterator
+        ``iter(sampler)``, not asked yet.
+    start
+        Where to begin.
+    planned
+        Where a seed decides the order: who does so instead of the sampler.
+    """
+
+    def __init__(
+        self,
+        sampler: Any,  # noqa: ANN401 - any iterable
+        iterator: Iterator[Any],
+        start: Start,
+        planned: Planned | None = None,
+    ) -> None:
+        self._sampler = sampler
+        self._iterator = iterator
+        self._start = start
+        self._planned = planned
+        self._source: Iterator[Any] | None = None
+        self._inner: Any = sampler.sampler if type(sampler) is BatchSampler else sampler
+        self._items: Any = None
+        said = start.sampler_iter_state if isinstance(start.sampler_iter_state, dict) else {}
+        self._said: dict[str, Any] = said
+        self._seed: int | None = said.get("seed")
+        self._generator: torch.Tensor | None = said.get("generator")
+        # What was delivered: in order up to `_yielded`, and some ahead of it.
+        self._yielded = start.sampler_yielded
+        self._samples = int(said.get("samples_yielded", 0))
+        self._ahead: set[int] = {self._yielded + number for number in said.get("ahead", ())}
+        self._drop = set(self._ahead)
+        self._states = (start.sampler_state, start.sampler_iter_state)
+        # What was drawn and is not delivered: number, samples, and states of user's samplers.
+        self._pending: deque[tuple[int, int, Any]] = deque()
+        self._number = self._yielded
+
+    def __iter__(self) -> Sampling:
+        return self
+
+    def __next__(self) -> Any:  # noqa: ANN401 - whatever the sampler yields
+        if self._source is None:
+            self._source = self._planned.begin() if self._planned else self._begin()
+        while True:
+            index = next(self._source)
+            number = self._number
+            self._number += 1
+            if number not in self._drop:
+                break
+            self._drop.discard(number)
+            self._pending.append((number, self._size(index), self._user_states()))
+            self._settle()
+        self._pending.append((number, self._size(index), self._user_states()))
+        return index
+
+    def prepare(self, start: Start) -> None:
+        """Draw the seed of an epoch that is yet to come, now; it is used when that begins."""
+        if type(self._inner) is RandomSampler and self._inner.generator is None:
+            said = {"samples_yielded": 0, "seed": draw_seed()}
+        elif isinstance(generator := getattr(self._inner, "generator", None), torch.Generator):
+            said = {"samples_yielded": 0, "generator": generator.get_state()}
+        else:
+            return
+        start.sampler_iter_state = said
+
+    def delivered(self, number: int | None = None) -> None:
+        """Note that a batch was delivered: the next one, or the one with this number."""
+        if number is None and self._pending:
+            number = self._pending[0][0]
+        if number is not None:
+            self._ahead.add(number)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Count what is delivered without gaps."""
+        while self._pending and self._pending[0][0] in self._ahead:
+            number, samples, states = self._pending.popleft()
+            self._ahead.discard(number)
+            self._yielded = number + 1
+            self._samples += samples
+            if states is not None:
+                self._states = states
+
+    def tell(self, start: Start) -> None:
+        """Write into a state what was delivered."""
+        start.sampler_yielded = self._yielded
+        if self._planned is not None:
+            said = self._planned.state(self._yielded)
+            if self._ahead:
+                said["ahead"] = self._ahead_now()
+            start.sampler_iter_state = said
+            return
+        sampler_state, iter_state = self._states
+        start.sampler_state = sampler_state
+        if iter_state is None or self._is_ours(iter_state):
+            iter_state = self._position()
+        start.sampler_iter_state = iter_state
+
+    def _is_ours(self, said: Any) -> bool:  # noqa: ANN401 - what a state says
+        return said is self._said
+
+    def _position(self) -> dict[str, Any] | None:
+        if isinstance(self._inner, _InfiniteConstantSampler):
+            return None
+        if self._seed is None and self._generator is None and not self._counts_samples():
+            return {"ahead": self._ahead_now()} if self._ahead else None
+        said: dict[str, Any] = {"samples_yielded": self._samples}
+        if self._seed is not None:
+            said["seed"] = self._seed
+        if self._generator is not None:
+            said["generator"] = self._generator
+        if self._ahead:
+            said["ahead"] = self._ahead_now()
+        return said
+
+    def _ahead_now(self) -> list[int]:
+        """Return which batches were delivered ahead, counted from the first that was not."""
+        return sorted(number - self._yielded for number in self._ahead)
+
+    def _counts_samples(self) -> bool:
+        return type(self._sampler) is BatchSampler or type(self._sampler) in _KNOWN
+
+    def _size(self, index: Any) -> int:  # noqa: ANN401 - whatever the sampler yields
+        return len(index) if type(self._sampler) is BatchSampler or self._planned else 1
+
+    def _user_states(self) -> Any:  # noqa: ANN401 - the user's
+        """Return the states of samplers that have one, as of the index just drawn."""
+        if self._items is None:
+            return None
+        if type(self._sampler) is not BatchSampler:
+            states = state_of(self._sampler), state_of(self._items)
+            return states if states != (None, None) else None
+        of_sampler, of_items = state_of(self._inner), state_of(self._items)
+        if of_sampler is None and of_items is None:
+            return None
+        drawn = sum(samples for _, samples, _ in self._pending)
+        said: dict[str, Any] = {"samples_yielded": self._samples + drawn}
+        if of_sampler is not None:
+            said["sampler_state"] = of_sampler
+        if of_items is not None:
+            said["sampler_iter_state"] = of_items
+        return None, said
+
+    def _begin(self) -> Iterator[Any]:
+        if isinstance(self._inner, _InfiniteConstantSampler):
+            return self._iterator
+        if type(self._sampler) is not BatchSampler and type(self._sampler) not in _KNOWN:
+            return self._begin_unknown()
+        items = self._begin_items()
+        if type(self._sampler) is not BatchSampler:
+            return items
+        batches = self._sampler
+        return iter(BatchSampler(items, batches.batch_size, batches.drop_last))
+
+    def _begin_items(self) -> Iterator[Any]:
+        """Return single indices from the first that was not delivered on."""
+        inner, skip = self._inner, self._samples
+        if "samples_yielded" not in self._said and self._yielded:
+            # A state that counts batches only: they were full ones.
+            skip = self._samples = self._yielded * getattr(self._sampler, "batch_size", 1)
+        if type(inner) is SequentialSampler:
+            return iter(range(skip, len(inner.data_source)))
+        if type(inner) is RandomSampler and inner.generator is None:
+            if self._seed is None:
+                self._seed = draw_seed()
+            inner = copy.copy(inner)
+            inner.generator = torch.Generator()
+            inner.generator.manual_seed(self._seed)
+        elif isinstance(inner, Stateful):
+            if "sampler_state" in self._said:
+                inner.load_state_dict(self._said["sampler_state"])
+                skip = 0
+        elif isinstance(getattr(inner, "generator", None), torch.Generator):
+            self._put_generator(inner.generator)
+        self._items = items = iter(inner)
+        if isinstance(items, Stateful) and "sampler_iter_state" in self._said:
+            items.load_state_dict(self._said["sampler_iter_state"])
+            skip = 0
+        return islice(items, skip, None) if skip else items
+
+    def _put_generator(self, generator: torch.Generator) -> None:
+        if self._generator is not None:
+            generator.set_state(self._generator)
+        self._generator = generator.get_state()
+
+    def _begin_unknown(self) -> Iterator[Any]:
+        """Return the user's own iterator, put where it was or advanced to there."""
+        sampler, items = self._sampler, self._iterator
+        generator = getattr(sampler, "generator", None)
+        if isinstance(generator, torch.Generator):
+            self._put_generator(generator)
+        if isinstance(sampler, Stateful) or isinstance(items, Stateful):
+            if isinstance(sampler, Stateful) and self._start.sampler_state is not None:
+                sampler.load_state_dict(self._start.sampler_state)
+                items = iter(sampler)
+            if isinstance(items, Stateful) and self._start.sampler_iter_state is not None:
+                items.load_state_dict(self._start.sampler_iter_state)
+            self._items = items
+            return items
+        return islice(items, self._yielded, None) if self._yielded else items
+
+
+_KNOWN = (RandomSampler, SequentialSampler)

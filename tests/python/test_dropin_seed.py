@@ -1,0 +1,209 @@
+"""`DataLoader(seed=)`: order and random numbers by sample, with any workers, resumed or not."""
+
+import hashlib
+import itertools
+import json
+import random
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.utils.data import IterableDataset  # noqa: E402
+
+import feedline  # noqa: E402
+from feedline.errors import StateError  # noqa: E402
+from feedline.torch import DataLoader  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+MODES = [
+    (0, "process"),
+    (1, "process"),
+    (2, "process"),
+    (4, "process"),
+    (1, "thread"),
+    (2, "thread"),
+]
+
+
+class Augmented:
+    """Samples that draw from every generator there is."""
+
+    def __init__(self, n=13, everything=True):
+        self.n, self.everything = n, everything
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        drawn = [float(i), feedline.rng().random()]
+        if self.everything:
+            drawn += [random.random(), np.random.random(), torch.rand(()).item()]  # noqa: NPY002
+        return torch.tensor(drawn, dtype=torch.float64)
+
+
+def make(mode, dataset=None, **settings):
+    workers, kind = mode
+    dataset = dataset or Augmented(everything=kind == "process")
+    settings = {"batch_size": 4, "shuffle": True, "seed": 6} | settings
+    return DataLoader(dataset, num_workers=workers, worker_mode=kind, **settings)
+
+
+def digest(batches):
+    out = hashlib.sha256()
+    for batch in batches:
+        out.update(f"{batch.dtype}{tuple(batch.shape)}".encode())
+        out.update(batch.numpy().tobytes())
+    return out.hexdigest()
+
+
+def epochs(loader, count=2):
+    return [digest(loader) for _ in range(count)]
+
+
+def test_one_hash_per_epoch_whatever_the_workers_and_wherever_it_is_cut():
+    for everything in (True, False):
+        modes = MODES if not everything else [mode for mode in MODES if mode[1] == "process"]
+        reference = epochs(make((0, "process"), Augmented(everything=everything)))
+        assert reference[0] != reference[1]
+        for mode, other in zip(modes, modes[1:] + modes[:1], strict=True):
+            assert epochs(make(mode, Augmented(everything=everything))) == reference, mode
+            for cut in range(5):
+                first = make(mode, Augmented(everything=everything))
+                iterator = iter(first)
+                taken = list(itertools.islice(iterator, cut))
+                state = json.loads(json.dumps(first.state_dict()))
+                del iterator
+                second = make(other, Augmented(everything=everything))
+                second.load_state_dict(state)
+                assert second.state_dict() == state
+                hashes = [digest(taken + list(second)), digest(second)]
+                assert hashes == reference, (mode, other, cut)
+
+
+def test_the_training_loops_own_generators_are_left_alone():
+    def seeded():
+        random.seed(1)
+        np.random.seed(1)  # noqa: NPY002
+        torch.manual_seed(1)
+
+    def drawn():
+        return random.random(), np.random.random(), torch.rand(()).item()  # noqa: NPY002
+
+    seeded()
+    # What torch draws for each iterator, with or without a seed of ours.
+    torch.empty((), dtype=torch.int64).random_()
+    expected = drawn()
+    seeded()
+    assert len(list(make((0, "process")))) == 4
+    assert drawn() == expected
+
+
+def test_the_order_depends_on_the_seed_and_the_epoch():
+    one, two = (make((0, "process"), seed=seed) for seed in (1, 2))
+    first = [[int(row[0]) for batch in one for row in batch] for _ in range(2)]
+    assert first[0] != first[1]
+    assert sorted(first[0]) == list(range(13))
+    assert [int(row[0]) for batch in two for row in batch] != first[0]
+    plain = make((0, "process"), shuffle=False)
+    assert [int(row[0]) for batch in plain for row in batch] == list(range(13))
+
+
+def test_an_epoch_that_is_left_is_followed_by_the_next():
+    reference = epochs(make((0, "process")), 3)
+    one = make((0, "process"))
+    for _ in one:
+        break
+    assert epochs(one) == reference[1:]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_other_ranks_and_batch_sizes_share_what_is_left(drop_last):
+    n, ledger, state = 100, Counter(), None
+    for world, batch_size, steps in [(3, 4, 2), (2, 3, 5), (4, 2, 100)]:
+        counts, states = set(), []
+        for rank in range(world):
+            one = make(
+                (0, "process"),
+                Augmented(n),
+                batch_size=batch_size,
+                rank=rank,
+                world_size=world,
+                drop_last=drop_last,
+            )
+            if state is not None:
+                one.load_state_dict(state)
+            iterator = iter(one)
+            batches = list(itertools.islice(iterator, steps))
+            counts.add(len(batches))
+            ledger.update(int(row[0]) for batch in batches for row in batch)
+            states.append(one.state_dict())
+        assert len(counts) == 1
+        state = states[-1]
+    repeated, missing = ledger.total() - len(ledger), n - len(ledger)
+    assert repeated <= (0 if drop_last else 3)
+    assert missing <= (7 if drop_last else 0)
+
+
+def test_len_is_the_share_of_the_rank():
+    assert len(make((0, "process"), Augmented(100), rank=1, world_size=3)) == 9
+    assert len(make((0, "process"), Augmented(100))) == 25
+
+
+def test_another_seed_is_refused_and_can_be_forced():
+    one, two = make((0, "process")), make((0, "process"), seed=7)
+    iterator = iter(one)
+    next(iterator)
+    two.load_state_dict(one.state_dict())
+    with pytest.raises(StateError, match="the sampler was seed=6 and is seed=7"):
+        iter(two)
+    two.load_state_dict(one.state_dict(), force=True)
+    assert len(list(two)) == 3
+    without = DataLoader(Augmented(), batch_size=4, shuffle=True)
+    without.load_state_dict(one.state_dict())
+    with pytest.raises(StateError, match="sampler was seed=6 and is Random"):
+        iter(without)
+
+
+def test_threads_warn_of_a_dataset_that_moves_global_generators():
+    one = make((1, "thread"), Augmented(everything=True))
+    with pytest.warns(UserWarning, match=r"random and numpy.random and torch.*feedline.rng"):
+        list(one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(make((1, "thread"), Augmented(everything=False)))
+
+
+def test_a_sampler_of_the_users_decides_the_order_and_samples_keep_their_numbers():
+    order = list(range(12, -1, -1))
+    one = make((2, "process"), sampler=order, shuffle=None)
+    rows = {int(row[0]): row.tolist() for batch in one for row in batch}
+    assert list(rows) == order
+    other = make((0, "process"), sampler=list(range(13)), shuffle=None, batch_size=5)
+    assert {int(row[0]): row.tolist() for batch in other for row in batch} == rows
+
+
+def test_datasets_that_make_whole_batches_are_seeded_once():
+    class Whole(Augmented):
+        def __getitems__(self, indices):
+            return [torch.tensor([i, random.random()]) for i in indices]
+
+    one, two = (digest(make((workers, "process"), Whole())) for workers in (0, 2))
+    assert one == two
+
+
+def test_what_makes_no_sense_is_refused():
+    class Endless(IterableDataset):
+        def __iter__(self):
+            yield from range(3)
+
+    with pytest.raises(ValueError, match="rank and world_size deal out the order"):
+        DataLoader(range(3), rank=0, world_size=2)
+    with pytest.raises(ValueError, match="seed must be at least 0"):
+        DataLoader(range(3), seed=-1)
+    with pytest.raises(TypeError, match="seed must be an integer"):
+        DataLoader(range(3), seed="a")
+    assert list(DataLoader(Endless(), seed=1)) == [0, 1, 2]
