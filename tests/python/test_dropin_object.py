@@ -222,8 +222,7 @@ def test_lightning_makes_a_new_one_with_another_sampler():
 def test_lightning_shuts_persistent_workers_down():
     combined = pytest.importorskip("lightning.pytorch.utilities.combined_loader")
     loader = DataLoader(TEN, num_workers=1, worker_mode="thread", persistent_workers=True)
-    batches = iter(combined.CombinedLoader([loader], mode="sequential"))
-    next(batches)
+    next(iter(loader))
     workers = list(loader._iterator._workers)
     combined._shutdown_workers_and_reset_iterator(loader)
     assert loader._iterator is None
