@@ -1,6 +1,7 @@
 """Workers that are processes, when something goes wrong or ends early."""
 
 import ctypes
+import faulthandler
 import gc
 import os
 import queue
@@ -73,13 +74,19 @@ def kill_myself(number):
 
 
 def read_nothing():
+    faulthandler.disable()  # pytest's: its words are not the worker's
     ctypes.string_at(0)
+
+
+def abort():
+    faulthandler.disable()
+    os.abort()
 
 
 LOST = {
     "killed": (lambda: kill_myself(signal.SIGKILL), "is killed by signal: Killed. "),
     "terminated by others": (lambda: kill_myself(signal.SIGHUP), "is killed by signal: Hangup. "),
-    "aborted": (os.abort, "is killed by signal: Aborted. "),
+    "aborted": (abort, "is killed by signal: Aborted. "),
     "segfault": (read_nothing, "is killed by signal: Segmentation fault. "),
     "exit 3": (lambda: os._exit(3), "exited unexpectedly with exit code 3. Details are lost"),
     "sys.exit 5": (lambda: sys.exit(5), "exited unexpectedly with exit code 5. Details are lost"),
