@@ -74,12 +74,11 @@ def kill_myself(number):
 
 
 def read_nothing():
-    faulthandler.disable()  # pytest's: its words are not the worker's
     ctypes.string_at(0)
 
 
 def abort():
-    faulthandler.disable()
+    faulthandler.disable()  # pytest's: it would print the stacks of the test
     os.abort()
 
 
