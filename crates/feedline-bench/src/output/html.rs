@@ -184,7 +184,10 @@ fn method(out: &mut String, document: &Document<'_>) {
     };
     fact("Machine", header.machine.to_string());
     let versions = header.versions.iter().map(|(name, version)| format!("{name} {version}"));
-    fact("Versions", versions.collect::<Vec<_>>().join(", "));
+    let versions = versions.collect::<Vec<_>>().join(", ");
+    if !versions.is_empty() {
+        fact("Versions", versions);
+    }
     fact("Started", utc(header.started_unix_s));
     if let Some(settings) = header.settings.as_object() {
         for (name, value) in settings {
