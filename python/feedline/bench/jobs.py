@@ -87,6 +87,7 @@ class Traced:
     """
 
     def __init__(self, workload: Workload, samples: int) -> None:
+        workload.ready()
         self._workload = workload
         self._samples = samples
 

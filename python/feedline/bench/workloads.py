@@ -20,6 +20,9 @@ class Workload(Protocol):
     #: How many different samples there are; ``None``: any number.
     size: int | None
 
+    def ready(self) -> None:
+        """Import what samples need, before workers are forked."""
+
     def sample(self, index: int) -> Any:  # noqa: ANN401 - an array
         """Make a sample."""
 
@@ -46,6 +49,9 @@ class Delay:
         self._delay_s = delay_s
         self._base = np.random.default_rng(0).random(shape, np.float32)
 
+    def ready(self) -> None:
+        """Need nothing more."""
+
     def sample(self, index: int) -> Any:  # noqa: ANN401 - an array
         """Wait, then make a sample."""
         time.sleep(self._delay_s)
@@ -66,15 +72,19 @@ class Images:
         found = sorted(Path(folder).glob("*/*"))
         self._paths = [str(path) for path in found if path.suffix.lower() in endings]
         self.size: int | None = len(self._paths)
+        self._open: Any = None
         self._transform: Any = None
+
+    def ready(self) -> None:
+        """Import torchvision and Pillow."""
+        import PIL.Image
+
+        self._open = PIL.Image.open
+        self._transform = _imagenet()
 
     def sample(self, index: int) -> Any:  # noqa: ANN401 - a tensor
         """Decode, resize, crop and normalise a picture."""
-        from PIL import Image
-
-        if self._transform is None:
-            self._transform = _imagenet()
-        with Image.open(self._paths[index]) as image:
+        with self._open(self._paths[index]) as image:
             return self._transform(image.convert("RGB"))
 
 
@@ -104,6 +114,9 @@ class Preprocessed:
     def __init__(self, folder: str) -> None:
         self._paths = [str(path) for path in sorted(Path(folder).glob("*.npy"))]
         self.size: int | None = len(self._paths)
+
+    def ready(self) -> None:
+        """Need nothing more."""
 
     def sample(self, index: int) -> Any:  # noqa: ANN401 - an array
         """Read a file."""

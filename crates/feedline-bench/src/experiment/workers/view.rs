@@ -137,10 +137,13 @@ fn verdict(curve: &Curve<'_>, results: &Results) -> Vec<String> {
         });
     }
     sentences.push(match scaling::knee(&rates) {
-        Some(knee) => format!(
-            "Beyond {knee} workers {name} gains less than {:.0} % of a worker for each one added (the knee).",
+        Some(knee) => {
+            let plural = if knee == 1 { "" } else { "s" };
+            format!(
+            "Beyond {knee} worker{plural} {name} gains less than {:.0} % of a worker for each one added (the knee).",
             scaling::POOR_GAIN * 100.0
-        ),
+            )
+        }
         None => format!("{name} has no knee up to {} workers.", rates.last().map_or(0, |it| it.0)),
     });
     if let Some(limit) = scaling::limit(curve.cells.iter().map(|(n, cell)| (*n, *cell)), results) {
