@@ -197,8 +197,7 @@ def test_number_types_and_layouts_hold_the_same_picture(folder, dtype, layout):
         expected = pixels
     if layout == "chw":
         expected = expected.permute(0, 3, 1, 2)
-    # Dividing by 255 and multiplying by its reciprocal differ in the last bit.
-    torch.testing.assert_close(x, expected.to(x.dtype), rtol=1.5e-7, atol=0)
+    torch.testing.assert_close(x, expected.to(x.dtype), rtol=0, atol=0)
 
 
 def test_normalising_is_torchvisions(folder):

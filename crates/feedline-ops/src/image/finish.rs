@@ -40,8 +40,8 @@ pub enum Layout {
 /// The last step: what becomes of each byte, and where it goes.
 ///
 /// For every channel the 256 possible results are computed once, by the very operations of torchvision in their
-/// order (to floating point, divided by 255, minus the mean, divided by the deviation, in single precision), so
-/// results are equal to torchvision's bit by bit.
+/// order (to floating point, times 1/255, minus the mean, divided by the deviation, in single precision), so
+/// results are equal to those of `torchvision.transforms.v2` bit by bit.
 ///
 /// ```
 /// use feedline_ops::image::{Dtype, Finish, Layout};
@@ -91,11 +91,12 @@ impl Finish {
         Self { dtype, layout, channels, results, numbers: Numbers::Bytes }.tabulated()
     }
 
-    /// Divides by 255, so that values lie between 0 and 1. Bytes stay bytes.
+    /// Multiplies by 1/255, so that values lie between 0 and 1. Bytes stay bytes.
     #[must_use]
     pub fn scaled(mut self) -> Self {
         for x in &mut self.results {
-            *x /= 255.0;
+            // Not divided, which would differ from torchvision's v2 in the last bit.
+            *x *= 1.0 / 255.0;
         }
         self.tabulated()
     }

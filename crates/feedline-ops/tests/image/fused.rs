@@ -223,7 +223,7 @@ fn the_slot_holds_the_normalised_numbers_in_their_layout() {
                             Layout::Chw => (c * 20 + y) * 30 + x,
                             Layout::Hwc => (y * 30 + x) * 3 + c,
                         };
-                        let number = (f32::from(byte) / 255.0 - mean[c]) / deviation[c];
+                        let number = (f32::from(byte) * (1.0 / 255.0) - mean[c]) / deviation[c];
                         let expected = match dtype {
                             Dtype::U8 => vec![byte],
                             Dtype::F16 => half::f16::from_f32(number).to_ne_bytes().to_vec(),

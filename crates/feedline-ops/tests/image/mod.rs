@@ -8,3 +8,5 @@ mod kinds;
 mod made;
 /// The collection of odd files, where it is at hand.
 mod odd;
+/// Real photographs, where they are at hand.
+mod photos;
