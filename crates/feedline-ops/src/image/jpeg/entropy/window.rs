@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn long_segments_pass_window_by_window() {
-        let plain: Vec<u8> = (0..100_000u32).map(|i| (i * 7919 >> 5) as u8).collect();
+        let plain: Vec<u8> = (0..100_000u32).map(|i| ((i * 7919) >> 5) as u8).collect();
         let mut source = Vec::new();
         for &byte in &plain {
             source.push(byte);
