@@ -5,12 +5,14 @@ import json
 import logging
 import pickle
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler  # noqa: E402
 from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: E402
 
+import feedline  # noqa: E402
 from feedline.errors import StateError  # noqa: E402
 from feedline.torch import DataLoader  # noqa: E402
 
@@ -531,3 +533,32 @@ def test_a_users_own_batch_sampler_over_a_random_one_goes_on():
     torch.manual_seed(2)
     before, after, _ = interrupted(make, 2)
     assert before + after == whole
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("settings", [{}, {"seed": 3}], ids=["torch's order", "by seed"])
+def test_native_pipelines_go_on_with_the_same_bytes(workers, settings):
+    def make(workers=workers):
+        pixels = np.arange(40, dtype=np.float32).reshape(20, 2)
+        noisy = feedline.arrays(pixels).map(lambda x: x + feedline.rng().normal(size=2))
+        return DataLoader(noisy, batch_size=3, shuffle=True, num_workers=workers, **settings)
+
+    def seen(batches):
+        return [batch[0].tolist() for batch in batches]
+
+    torch.manual_seed(4)
+    one = make()
+    whole = [seen(one) for _ in range(3)]
+    for at in (0, 1, 5, 7):
+        torch.manual_seed(4)
+        first = make()
+        before = seen(first)
+        iterator = iter(first)
+        before += seen(itertools.islice(iterator, at))
+        state = json.loads(json.dumps(first.state_dict()))
+        del iterator
+        second = make(2 - workers)
+        second.load_state_dict(state)
+        after = seen(second)
+        assert before + after == whole[0] + whole[1], at
+        assert seen(second) == whole[2]

@@ -135,6 +135,8 @@ class Latest:
         self.about = About()
         self.has_states = False
         self.persistent = False
+        # A pipeline's random operations depend on the base seed, with or without workers.
+        self.is_native = False
         self.ends: dict[int, tuple[int, dict[str, Any]]] = {}
         self.live: Any = None
         self.epoch = book.epoch
@@ -208,7 +210,13 @@ class Latest:
                 num_yielded=self.num_yielded,
                 steps_since_snapshot=self.num_yielded - then.num_yielded,
             )
-        return with_workers(now) if self.num_workers else without_workers(now)
+        return self.laid_out(now)
+
+    def laid_out(self, now: Start) -> dict[str, Any]:
+        """Return a state in the layout of torchdata."""
+        if self.num_workers:
+            return with_workers(now)
+        return without_workers(now, with_base_seed=self.is_native)
 
     def _at_start(self) -> Start:
         about = self.about._replace(epoch=self.epoch)

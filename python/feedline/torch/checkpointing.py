@@ -15,6 +15,7 @@ from torch.utils.data.dataloader import _DatasetKind, _get_distributed_settings
 
 from feedline._arguments import flag, whole
 from feedline.errors import StateError
+from feedline.pipeline import Pipeline
 from feedline.torch.bookmark import Bookmark, is_stateful
 from feedline.torch.layout import VERSION, About, Start, read, with_workers, without_workers
 from feedline.torch.planned import Planned
@@ -132,7 +133,7 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         if not book.latest.finished:
             return book.latest.state()
         coming = book.latest.prepare_next()
-        book.said = with_workers(coming) if self.num_workers else without_workers(coming)
+        book.said = book.latest.laid_out(coming)
         # This loader's own datasets are where they are.
         book.start = read(book.said)
         book.start.workers = []
@@ -261,7 +262,11 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         else:
             index_sampler: Any = self._index_sampler
             Sampling(index_sampler, iter(()), Start()).prepare(start)
-        book.said = with_workers(start) if self.num_workers else without_workers(start)
+        native = isinstance(self.dataset, Pipeline)
+        if self.num_workers:
+            book.said = with_workers(start)
+        else:
+            book.said = without_workers(start, with_base_seed=native)
         book.start = read(book.said)
         book.start.workers = []
         return copy.deepcopy(book.said)

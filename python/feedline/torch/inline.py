@@ -47,6 +47,9 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
             self._dataset_fetcher.dataset = seeded
         self._fetching = Fetching(self._dataset_fetcher)
         self._note(loader)
+        # Now, so that a state taken before the first batch knows of it.
+        self._latest.sample(self._index_sampler, self._raw_sampler_iter)
+        self._sampling = self._latest.sampling
         self._diary = loader._diary
         self._diary.begin("inline", 0)
 

@@ -81,10 +81,10 @@ class Start:
         )
 
 
-def without_workers(start: Start) -> dict[str, Any]:
+def without_workers(start: Start, *, with_base_seed: bool = False) -> dict[str, Any]:
     """Return the state of an iterator that makes its batches itself."""
-    worker = start.workers[0] or {}
-    return {
+    worker = (start.workers[0] if start.workers else None) or {}
+    state = {
         "_index_sampler_state": start.sampler_state,
         "_sampler_iter_state": start.sampler_iter_state,
         "_sampler_iter_yielded": start.sampler_yielded,
@@ -96,6 +96,9 @@ def without_workers(start: Start) -> dict[str, Any]:
         "_iterator_finished": start.finished,
         "_feedline": str(start.about),
     }
+    if with_base_seed:
+        state["_base_seed"] = start.base_seed
+    return state
 
 
 def with_workers(start: Start) -> dict[str, Any]:
@@ -169,6 +172,7 @@ def read(state: dict[str, Any]) -> Start:
     return Start(
         num_yielded=state["_num_yielded"],
         finished=state.get("_iterator_finished", False),
+        base_seed=state.get("_base_seed"),
         shared_seed=state.get("_shared_seed"),
         len_called=state.get("_IterableDataset_len_called"),
         sampler_yielded=state["_sampler_iter_yielded"],

@@ -107,7 +107,10 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._latest.num_workers = self._num_workers
         self._latest.persistent = self._persistent_workers
         self._latest.about = self._about
+        self._latest.is_native = True
         self._num_yielded = self._latest.num_yielded
+        # Now, so that a state taken before the first batch knows of it.
+        self._sampling = self._latest.sample(self._index_sampler, self._raw_sampler_iter)
         self._sizes: deque[int] = deque()
         self._samples: list[Any] = []
         self._running: NativeEpoch | None = None

@@ -129,11 +129,24 @@ class Sampling:
                 said["ahead"] = self._ahead_now()
             start.sampler_iter_state = said
             return
+        if self._source is None:
+            self._decide()
         sampler_state, iter_state = self._states
         start.sampler_state = sampler_state
         if iter_state is None or self._is_ours(iter_state):
             iter_state = self._position()
         start.sampler_iter_state = iter_state
+
+    def _decide(self) -> None:
+        """Draw the seed before the first index is asked for: a state must say what comes."""
+        inner = self._inner
+        if type(inner) is RandomSampler and inner.generator is None:
+            if self._seed is None:
+                self._seed = draw_seed()
+        elif self._generator is None and isinstance(inner, (*_KNOWN, BatchSampler)):
+            generator = getattr(inner, "generator", None)
+            if isinstance(generator, torch.Generator):
+                self._generator = generator.get_state()
 
     def _is_ours(self, said: Any) -> bool:  # noqa: ANN401 - what a state says
         return said is self._said
