@@ -68,8 +68,11 @@ fn made(number: u32) -> Vec<u8> {
     for y in 0..HEIGHT {
         for x in 0..WIDTH {
             let (u, v) = (x as f32 / 41.0 + angle, y as f32 / 29.0 - angle);
-            let edge =
-                if (x * 7 + y * 3 + number as usize * 11) / 97 % 4 == 0 { 45.0 } else { 0.0 };
+            let edge = if ((x * 7 + y * 3 + number as usize * 11) / 97).is_multiple_of(4) {
+                45.0
+            } else {
+                0.0
+            };
             let shared = grain();
             for channel in 0..3 {
                 let phase = channel as f32 * 0.6;
