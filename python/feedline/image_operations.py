@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "ImageOperations"]
 
 # A call: its name and its arguments, completed.
-Call: TypeAlias = "tuple[str, dict[str, Any]]"
+Call: TypeAlias = "tuple[str, dict[str, object]]"
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

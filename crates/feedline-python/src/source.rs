@@ -171,6 +171,10 @@ impl Source {
 
     /// Pictures, decoded and transformed: by one list of calls for each view. Also returns what each
     /// view's program does, line by line.
+    #[pyo3(signature = (
+        views: "list[list[tuple[str, dict[str, object]]]]",
+        settings: "dict[str, object]",
+    ))]
     fn pictures(
         &self,
         py: Python<'_>,
@@ -213,6 +217,7 @@ impl Source {
 
     /// What is drawn for sample `index` where the loader asks for `asked`, view by view: lists of
     /// (action, parameters).
+    #[pyo3(signature = (index, asked, seed, epoch) -> "list[list[tuple[str, dict[str, object]]]]")]
     fn drawn<'py>(
         &self,
         py: Python<'py>,
