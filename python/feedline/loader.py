@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from feedline._arguments import flag, one_of, seconds, size, whole
 from feedline._feedline import NativeLoader
@@ -260,7 +260,7 @@ class Loader:
         feedline.errors.StateError
             If it does not fit; the message says what differs. The loader is as before then.
         """
-        if not isinstance(state, Mapping):
+        if not isinstance(cast(object, state), Mapping):
             msg = f"state must be what state_dict() returned, got {type(state).__name__}"
             raise TypeError(msg)
         self._native.load_state(json.dumps(dict(state)), flag("force", force))

@@ -20,7 +20,7 @@ class Making(NamedTuple):
 
     seed: int
     epoch: int
-    index: int
+    sample: int
     function: int
     """Which of the pipeline's functions is being called."""
     call: int

@@ -95,7 +95,7 @@ class Sampling:
     def prepare(self, start: Start) -> None:
         """Draw the seed of an epoch that is yet to come, now; it is used when that begins."""
         if type(self._inner) is RandomSampler and self._inner.generator is None:
-            said = {"samples_yielded": 0, "seed": draw_seed()}
+            said: dict[str, Any] = {"samples_yielded": 0, "seed": draw_seed()}
         elif isinstance(generator := getattr(self._inner, "generator", None), torch.Generator):
             said = {"samples_yielded": 0, "generator": generator.get_state()}
         else:
@@ -237,14 +237,15 @@ class Sampling:
 
     def _begin_unknown(self) -> Iterator[Any]:
         """Return the user's own iterator, put where it was or advanced to there."""
-        sampler, items = self._sampler, self._iterator
+        sampler: Any = self._sampler
+        items: Any = self._iterator
         generator = getattr(sampler, "generator", None)
         if isinstance(generator, torch.Generator):
             self._put_generator(generator)
         if isinstance(sampler, Stateful) or isinstance(items, Stateful):
             if isinstance(sampler, Stateful) and self._start.sampler_state is not None:
                 sampler.load_state_dict(self._start.sampler_state)
-                items = iter(sampler)
+                items = iter(self._sampler)
             if isinstance(items, Stateful) and self._start.sampler_iter_state is not None:
                 items.load_state_dict(self._start.sampler_iter_state)
             self._items = items

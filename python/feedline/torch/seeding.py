@@ -113,7 +113,7 @@ def moves_global_generators(dataset: Any, index: Any) -> list[str]:  # noqa: ANN
     """Make one sample and return which global generators that has moved; they are put back."""
 
     def states() -> dict[str, Any]:
-        numpy = np.random.get_state(legacy=False)["state"]  # type: ignore[index]  # noqa: NPY002
+        numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
         return {
             "random": random.getstate(),
             "numpy.random": (numpy["key"].tobytes(), numpy["pos"]),
