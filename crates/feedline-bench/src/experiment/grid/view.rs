@@ -3,7 +3,7 @@
 use crate::chart::{Chart, Drawing, Heat, HeatCell};
 use crate::experiment::loading::colour;
 use crate::experiment::{Column, Tile, Unit, View, over_time};
-use crate::results::{Cell, Level, Results};
+use crate::results::{Cell, Level, Point, Results};
 use crate::units;
 
 pub(in crate::experiment) fn view(results: &Results) -> View {
@@ -198,7 +198,9 @@ fn verdict(results: &Results, cells: &[Cell<'_>]) -> Vec<String> {
         let named: [(&str, &str); 3] =
             [("batch", "batch size"), ("workers", "workers"), ("sleep", "sleep")];
         for (axis, name) in named {
-            let levels = results.levels(axis);
+            // Of those that were run: the largest batches may not have been.
+            let theirs = Point::new().with("contestants", contestant.clone());
+            let levels = results.levels_where(axis, &theirs);
             let [low, .., high] = &levels[..] else { continue };
             let rate = effect(cells, axis, low, high, contestant, "rate");
             let first = effect(cells, axis, low, high, contestant, "first_batch_s");

@@ -140,7 +140,8 @@ fn verdict(curve: &Curve<'_>, results: &Results) -> Vec<String> {
         Some(knee) => {
             let plural = if knee == 1 { "" } else { "s" };
             format!(
-            "Beyond {knee} worker{plural} {name} gains less than {:.0} % of a worker for each one added (the knee).",
+                "Beyond {knee} worker{plural} {name} gains less than {:.0} % of a worker for each one \
+                 added (the knee).",
             scaling::POOR_GAIN * 100.0
             )
         }
