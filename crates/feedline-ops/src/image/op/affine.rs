@@ -12,12 +12,15 @@ pub struct RandomAffine {
     degrees: (f64, f64),
     translate: Option<(f64, f64)>,
     scale: Option<(f64, f64)>,
-    /// Along x, along y.
-    shear: Option<((f64, f64), Option<(f64, f64)>)>,
+    /// Along x, and along y.
+    shear: Option<(Range, Option<Range>)>,
     smooth: bool,
     fill: Option<Fill>,
     center: Option<(f64, f64)>,
 }
+
+/// Least and largest.
+type Range = (f64, f64);
 
 const NAME: &str = "random_affine";
 

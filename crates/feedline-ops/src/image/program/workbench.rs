@@ -30,6 +30,8 @@ impl Tools {
         picture: &mut Picture,
     ) -> Result<(), ImageError> {
         let spare = &mut self.spare;
+        // Either a new picture is made in `spare`, or this one is changed in place.
+        let mut in_place = false;
         match action {
             Action::Crop(area) => act::crop(picture, *area, spare),
             Action::Pad { left, top, right, bottom, border, fill } => {
@@ -54,20 +56,26 @@ impl Tools {
             }
             Action::Turn(quarters) => act::turn(picture, *quarters, spare),
             Action::Warp(warp) => act::warp(picture, warp, spare),
-            // The others change the picture in place.
-            Action::FlipHorizontally => return done(act::flip_horizontally(picture)),
-            Action::FlipVertically => return done(act::flip_vertically(picture)),
-            Action::Tone(tone) => return done(tone.apply(picture, spare)),
-            Action::Gray(channels) => {
-                let channels = channels.unwrap_or(picture.channels());
-                return done(act::make_gray(picture, channels, spare));
+            changing => {
+                in_place = true;
+                match changing {
+                    Action::FlipHorizontally => act::flip_horizontally(picture),
+                    Action::FlipVertically => act::flip_vertically(picture),
+                    Action::Tone(tone) => tone.apply(picture, spare),
+                    Action::Gray(channels) => {
+                        act::make_gray(picture, channels.unwrap_or(picture.channels()), spare);
+                    }
+                    Action::Blur { kernel, sigma } => {
+                        act::blur(picture, *kernel, *sigma, &mut self.floats);
+                    }
+                    Action::Erase { area, fill } => erase(picture, *area, *fill),
+                    _ => {}
+                }
             }
-            Action::Blur { kernel, sigma } => {
-                return done(act::blur(picture, *kernel, *sigma, &mut self.floats));
-            }
-            Action::Erase { area, fill } => return done(erase(picture, *area, *fill)),
         }
-        std::mem::swap(picture, spare);
+        if !in_place {
+            std::mem::swap(picture, spare);
+        }
         Ok(())
     }
 
@@ -153,10 +161,6 @@ fn resize(
     let [x, y, width, height] = [x, y, width, height].map(|n| n as f64);
     let out = to.reset(size.width, size.height, channels);
     resizer.resize(source, Window { x, y, width, height }, filter, out, (size.width, size.height))
-}
-
-fn done(_: ()) -> Result<(), ImageError> {
-    Ok(())
 }
 
 fn erase(picture: &mut Picture, area: Area, fill: Fill) {
