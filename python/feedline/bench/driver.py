@@ -101,9 +101,9 @@ class Driver:
             msg = "nothing is ready; ask to load first"
             raise ValueError(msg)
         (loading, job, request), self._ready = self._ready, None
-        switched = _switches()
+        before = _switches()
         course = Course(loading.load, job, request["step_s"], request["trace"])
-        switched = tuple(now - then for now, then in zip(_switches(), switched, strict=True))
+        switched = [now - then for now, then in zip(_switches(), before, strict=True)]
         return {**course.answer(loading.figures()), "switches": switched}
 
     def _save(self, request: Mapping[str, Any]) -> dict[str, Any]:
