@@ -183,6 +183,11 @@ class Shared:
 
     def __init__(self, room: int) -> None:
         self._block = shared_memory.SharedMemory(create=True, size=room * BLOCKS)
+        memory = self._block.buf
+        if memory is None:
+            msg = "the shared memory is closed"
+            raise ValueError(msg)
+        self._memory = memory
         self._room = room
         self._full = multiprocessing.Pipe(duplex=False)
         self._free = multiprocessing.Pipe(duplex=False)
@@ -198,8 +203,7 @@ class Shared:
             return
         (number,) = struct.unpack("<q", self._free[0].recv_bytes())
         start = number * self._room
-        memory = self._block.buf
-        memory[start : start + len(data)] = data
+        self._memory[start : start + len(data)] = data
         self._full[1].send_bytes(struct.pack("<qq", number, len(data)))
 
     def receive(self) -> bytes | memoryview | None:
@@ -208,7 +212,7 @@ class Shared:
         if length < 0:
             return None
         self._held = number
-        self._view = self._block.buf[number * self._room :][:length]
+        self._view = self._memory[number * self._room :][:length]
         return self._view
 
     def release(self) -> None:
@@ -220,6 +224,7 @@ class Shared:
 
     def close(self) -> None:
         """Give the memory back."""
+        self._memory = memoryview(b"")
         self._block.close()
         self._block.unlink()
 
