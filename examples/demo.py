@@ -97,7 +97,8 @@ def main() -> None:
         print(f"\n  {ours.explain()}\n")
     sys.stdout.flush()
     experiment = ["bench", "workers", "--quick", "--rounds", "2", "--fresh", "--out", REPORT]
-    sys.exit(subprocess.run([sys.executable, "-m", "feedline", *experiment], check=False).returncode)
+    feedline_command = [sys.executable, "-m", "feedline", *experiment]
+    sys.exit(subprocess.run(feedline_command, check=False).returncode)  # noqa: S603 - our own
 
 
 if __name__ == "__main__":

@@ -6,17 +6,28 @@ from _typeshed import SupportsGetItem
 from feedline.errors import SampleError
 from os import PathLike
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
+from typing_extensions import Buffer
 
 __all__ = [
     "__version__",
     "Array",
+    "Memory",
     "NativeContest",
     "NativeDigest",
     "NativeEpoch",
     "NativeLoader",
+    "NativeRoute",
     "Source",
+    "TransportEnd",
+    "TransportHub",
+    "bytes_at",
     "cli",
     "close_all",
+    "current_sample",
+    "expand_braces",
+    "memory_at",
+    "merge_states",
+    "open_tar",
     "usable_cores",
 ]
 
@@ -69,6 +80,17 @@ class Array:
         """
         The shape.
         """
+
+@final
+class Memory:
+    """
+    Bytes that can be read and written through the buffer protocol.
+
+    They belong to a block of shared memory, which goes back when the last view of it dies, or to
+    another object, which lives as long.
+    """
+    def __len__(self, /) -> int: ...
+    def __repr__(self, /) -> str: ...
 
 @final
 class NativeContest:
@@ -158,6 +180,11 @@ class NativeEpoch:
     """
     def __iter__(self, /) -> NativeEpoch: ...
     def __next__(self, /) -> Any: ...
+    def take(self, /, timeout: SupportsFloat | SupportsIndex | None) -> Any | None:
+        """
+        The next batch, or `None` at the end. Raises `TimeoutError` if it takes longer than `timeout`
+        seconds; it may be asked for again then.
+        """
 
 @final
 class NativeLoader:
@@ -171,6 +198,11 @@ class NativeLoader:
     def __new__(
         cls, /, source: Source, named: bool, output: str, settings: "dict[str, object]"
     ) -> NativeLoader: ...
+    @property
+    def current_epoch(self, /) -> int:
+        """
+        The epoch of the next batch.
+        """
     def epoch(self, /) -> NativeEpoch:
         """
         Begins the next epoch.
@@ -183,6 +215,18 @@ class NativeLoader:
         """
         The measurements in words.
         """
+    def load_state(self, /, json: str, force: bool) -> None:
+        """
+        Goes on where a state, given as JSON, was taken.
+        """
+    def order_logs(self, /) -> list[str]:
+        """
+        Delivered orders of the last epochs in ready order, each as JSON.
+        """
+    def state(self, /) -> "dict[str, object]":
+        """
+        Where delivery is, as a dict.
+        """
     def stats(self, /) -> str:
         """
         Everything that was measured, as JSON.
@@ -191,6 +235,41 @@ class NativeLoader:
     def workers(self, /) -> int:
         """
         How many threads make samples.
+        """
+
+@final
+class NativeRoute:
+    """
+    Which samples come in which batch, for loaders that make the samples in Python.
+    """
+    def __new__(
+        cls,
+        /,
+        samples: SupportsIndex,
+        *,
+        shuffle: bool,
+        seed: SupportsIndex,
+        batch_size: SupportsIndex,
+        drop_last: bool,
+        rank: SupportsIndex,
+        world_size: SupportsIndex,
+        recipe: str,
+    ) -> NativeRoute: ...
+    def batches(self, /, epoch: SupportsIndex) -> int:
+        """
+        Batches of an epoch, or of what is left of it.
+        """
+    def resume(self, /, json: str, force: bool) -> tuple[int, int]:
+        """
+        Goes on where a state, given as JSON, was taken. Returns the epoch and the batch that are next.
+        """
+    def samples(self, /, epoch: SupportsIndex, start: SupportsIndex, end: SupportsIndex) -> bytes:
+        """
+        The samples of batches `start..end` of an epoch, one after the other, as 64-bit integers.
+        """
+    def state(self, /, epoch: SupportsIndex, number: SupportsIndex) -> "dict[str, object]":
+        """
+        The state when so many batches of an epoch have been delivered.
         """
 
 @final
@@ -209,14 +288,46 @@ class Source:
         """
         Keeps finished samples in memory.
         """
+    def classes(self, /) -> list[str] | None:
+        """
+        Names of the classes that the labels count through, where the source has such.
+        """
     @staticmethod
     def concat(sources: SupportsGetItem[int, Source]) -> Source:
         """
         The samples of sources with the same fields, one source after the other.
         """
+    def drawn(
+        self,
+        /,
+        index: SupportsIndex,
+        asked: SupportsIndex,
+        seed: SupportsIndex,
+        epoch: SupportsIndex,
+    ) -> "list[list[tuple[str, dict[str, object]]]]":
+        """
+        What is drawn for sample `index` where the loader asks for `asked`, view by view: lists of
+        (action, parameters).
+        """
+    def encoded_parts(self, /) -> list[str] | None:
+        """
+        Names of the parts of each sample, where nothing was done to them yet.
+        """
     def fields(self, /) -> list[tuple[str, str, list[int | None], str]]:
         """
         Name, dtype, shape and rule of each field; `None` in a shape is an axis that varies.
+        """
+    @staticmethod
+    def files(
+        path: str | PathLike[str],
+        extensions: SupportsGetItem[int, str],
+        classes: bool,
+        allow_empty: bool,
+        max_bytes: SupportsIndex,
+        progress: bool,
+    ) -> Source:
+        """
+        A folder of files in class folders, or of any below it: their bytes, and the class.
         """
     @property
     def is_mixture(self, /) -> bool:
@@ -245,6 +356,18 @@ class Source:
         """
         An array in memory: its owner, its first element's address, shape, strides in bytes and dtype.
         """
+    def mixed(
+        self,
+        /,
+        ways: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex]],
+        classes: SupportsIndex,
+        fields: tuple[SupportsGetItem[int, SupportsIndex], str],
+        label: SupportsIndex,
+    ) -> Source:
+        """
+        Mixes the pictures of each batch in one of several ways, each a name and its alpha: those in
+        `pictures` (numbers of fields), of the given layout.
+        """
     def mixture(
         self,
         /,
@@ -268,6 +391,13 @@ class Source:
         """
         Where a sample comes from, if the source can tell.
         """
+    def pictures(
+        self, /, views: "list[list[tuple[str, dict[str, object]]]]", settings: "dict[str, object]"
+    ) -> tuple[Source, list[list[str]]]:
+        """
+        Pictures, decoded and transformed: by one list of calls for each view. Also returns what each
+        view's program does, line by line.
+        """
     def select(self, /, indices: SupportsGetItem[int, SupportsIndex]) -> Source:
         """
         The listed samples.
@@ -278,6 +408,69 @@ class Source:
         The fields of equally long sources side by side; without names they are numbered anew.
         """
 
+@final
+class TransportEnd:
+    """
+    A worker's side of the transport.
+    """
+    def allocate(self, /, nbytes: SupportsIndex) -> Memory:
+        """
+        Memory that goes to the main process without a copy when it is sent.
+        """
+    def fileno(self, /) -> int:
+        """
+        The descriptor to duplicate for the worker's process.
+        """
+    @staticmethod
+    def open(fd: SupportsIndex, worker: SupportsIndex) -> TransportEnd:
+        """
+        The end of a hub whose descriptor was passed to this process, and which is taken over.
+        """
+    def receive(self, /, timeout: SupportsFloat | SupportsIndex | None = None) -> bytes | None:
+        """
+        Waits for the next payload; None after `timeout` seconds.
+        """
+    def send(self, /, payload: Buffer, buffers: SupportsGetItem[int, Buffer]) -> None:
+        """
+        Sends a payload with its buffers; waits while there is no room.
+        """
+    @property
+    def worker(self, /) -> int:
+        """
+        The worker's number.
+        """
+
+@final
+class TransportHub:
+    """
+    The main process's side of the transport.
+    """
+    def __new__(cls, /, workers: SupportsIndex) -> TransportHub: ...
+    def close(self, /) -> None:
+        """
+        Lets go of all memory that is not viewed any more. Never waits.
+        """
+    def receive(
+        self, /, timeout: SupportsFloat | SupportsIndex | None = None
+    ) -> tuple[int, bytes, list[Memory]] | None:
+        """
+        Waits for a message of any worker: its number, the payload and the buffers; None after `timeout`
+        seconds, or when the hub is closed.
+        """
+    def send(self, /, worker: SupportsIndex, payload: Buffer) -> None:
+        """
+        Sends a payload to a worker. Never waits.
+        """
+    def worker_end(self, /, worker: SupportsIndex) -> TransportEnd:
+        """
+        What worker number `worker` needs.
+        """
+
+def bytes_at(address: SupportsIndex, len: SupportsIndex) -> bytearray:
+    """
+    A copy of the `len` bytes at an address. Whoever calls knows that they are there.
+    """
+
 def cli(arguments: SupportsGetItem[int, str]) -> int:
     """
     Runs the `feedline` command with these arguments and returns its exit code.
@@ -286,6 +479,41 @@ def cli(arguments: SupportsGetItem[int, str]) -> int:
 def close_all() -> None:
     """
     Closes all loaders; called when the interpreter is about to go.
+    """
+
+def current_sample() -> tuple[int, int, int, int, int] | None:
+    """
+    The sample whose function the calling thread is in: seed, epoch, index, function, and the number of
+    the call. `None` outside.
+    """
+
+def expand_braces(pattern: str) -> list[str]:
+    """
+    The names that a pattern such as `shard-{000..015}.tar` stands for.
+    """
+
+def memory_at(address: SupportsIndex, len: SupportsIndex, owner: Any) -> Memory:
+    """
+    The `len` bytes at an address, which belong to `owner`. Whoever calls knows that they are there.
+    """
+
+def merge_states(states: SupportsGetItem[int, str]) -> "dict[str, object]":
+    """
+    One state of the states of all ranks, each as JSON.
+    """
+
+def open_tar(
+    paths: SupportsGetItem[int, str | PathLike[str]],
+    parts: SupportsGetItem[int, str] | None,
+    cache_dir: str | PathLike[str] | None,
+    max_bytes: SupportsIndex,
+    streaming: bool,
+    window: SupportsIndex | None,
+    buffer: SupportsIndex,
+    progress: bool,
+) -> Source:
+    """
+    Tar shards in webdataset's layout. `window` and `buffer` are for streaming.
     """
 
 def usable_cores() -> int:

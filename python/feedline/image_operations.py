@@ -544,7 +544,8 @@ def _size(name: str, size: int | Sequence[int]) -> tuple[int, int]:
 
 
 def _pair(name: str, values: Sequence[float]) -> tuple[float, float]:
-    if not isinstance(values, Sequence) or len(values) != 2:
+    given: object = values
+    if not isinstance(given, Sequence) or len(given) != 2:
         msg = f"{name} must be two numbers, got {values!r}"
         raise TypeError(msg)
     return float(_arguments.real(name, values[0])), float(_arguments.real(name, values[1]))

@@ -343,7 +343,7 @@ class Images(Pipeline):
         chains = []
         for function in views:
             _arguments.function("views", function)
-            made = function(self)
+            made: object = function(self)
             if not isinstance(made, Images) or made._encoded is not self._encoded:
                 msg = f"a view must be made of the images it is given, got {made!r}"
                 raise TypeError(msg)

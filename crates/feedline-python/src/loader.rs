@@ -149,6 +149,7 @@ impl NativeLoader {
     }
 
     /// Where delivery is, as a dict.
+    #[pyo3(signature = () -> "dict[str, object]")]
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check(py)?;
         state::to_dict(py, &self.loader().state())

@@ -30,6 +30,7 @@ pub(crate) fn from_json(py: Python<'_>, json: &str) -> PyResult<State> {
 
 /// One state of the states of all ranks, each as JSON.
 #[pyfunction]
+#[pyo3(signature = (states) -> "dict[str, object]")]
 pub(crate) fn merge_states(py: Python<'_>, states: Vec<String>) -> PyResult<Bound<'_, PyDict>> {
     let states = states.iter().map(|json| from_json(py, json)).collect::<PyResult<Vec<_>>>()?;
     let merged = State::merge(&states);
@@ -126,6 +127,7 @@ impl NativeRoute {
     }
 
     /// The state when so many batches of an epoch have been delivered.
+    #[pyo3(signature = (epoch, number) -> "dict[str, object]")]
     fn state<'py>(&self, py: Python<'py>, epoch: u64, number: u64) -> PyResult<Bound<'py, PyDict>> {
         to_dict(py, &self.route.state(epoch, number))
     }

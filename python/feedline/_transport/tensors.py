@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch.multiprocessing import reductions
@@ -84,7 +84,7 @@ class Manifest:
     def _reduce_storage(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
         size = storage.nbytes()
         if size == 0 or storage.device.type != "cpu" or storage.is_shared():
-            return reductions.reduce_storage(storage)
+            return cast(tuple[Any, ...], reductions.reduce_storage(storage))
         return _rebuild_storage, (self._show(storage, 0, size),)
 
     def _reduce_tensor(self, tensor: torch.Tensor) -> str | tuple[Any, ...]:
@@ -95,15 +95,15 @@ class Manifest:
             or tensor._backward_hooks
             or (tensor.requires_grad and not tensor.is_leaf)
         ):
-            return reductions.reduce_tensor(tensor)
+            return cast(tuple[Any, ...], reductions.reduce_tensor(tensor))
         if tensor.is_quantized:
             # torch's transport forgets scales and zero points; its pickling knows them.
-            return tensor.__reduce_ex__(2)
+            return cast(tuple[Any, ...], tensor.__reduce_ex__(2))
         storage = tensor.untyped_storage()
         if storage.is_shared() and not (tensor.is_conj() or tensor.is_neg()):
-            return reductions.reduce_tensor(tensor)
+            return cast(tuple[Any, ...], reductions.reduce_tensor(tensor))
         width = tensor.element_size()
-        offset = tensor.storage_offset()
+        offset = int(tensor.storage_offset())
         size = tuple(tensor.size())
         stride = tensor.stride()
         if tensor.is_contiguous():
@@ -111,7 +111,7 @@ class Manifest:
         elif 0 in size:
             last = 0
         else:
-            last = 1 + sum([(n - 1) * step for n, step in zip(size, stride, strict=True)])
+            last = 1 + int(sum([(n - 1) * step for n, step in zip(size, stride, strict=True)]))
         view = self._show(storage, offset * width, (offset + last) * width)
         kind = (
             (_GRAD if tensor.requires_grad else 0)
@@ -245,7 +245,7 @@ def _rebuild(
 ) -> torch.Tensor:
     storage, start = _storage(view)
     tensor = torch.empty(0, dtype=_NAMES[name])
-    return tensor.set_(storage, offset - start // tensor.itemsize, size, stride)  # type: ignore[arg-type]
+    return tensor.set_(storage, offset - start // tensor.itemsize, size, stride)
 
 
 def _rebuild_kind(
@@ -253,9 +253,9 @@ def _rebuild_kind(
 ) -> torch.Tensor:
     tensor = _rebuild(view, name, offset, size, stride)
     if kind & _CONJ:
-        torch._C._set_conj(tensor, True)  # type: ignore[attr-defined]
+        torch._C._set_conj(tensor, True)
     if kind & _NEG:
-        torch._C._set_neg(tensor, True)  # type: ignore[attr-defined]
+        torch._C._set_neg(tensor, True)
     if kind & _PARAMETER:
         return Parameter(tensor, requires_grad=bool(kind & _GRAD))
     return tensor.requires_grad_(bool(kind & _GRAD))

@@ -249,8 +249,10 @@ class Sampling:
             if isinstance(items, Stateful) and self._start.sampler_iter_state is not None:
                 items.load_state_dict(self._start.sampler_iter_state)
             self._items = items
-            return items
-        return islice(items, self._yielded, None) if self._yielded else items
+        elif self._yielded:
+            items = islice(items, self._yielded, None)
+        resumed: Iterator[Any] = items
+        return resumed
 
 
 _KNOWN = (RandomSampler, SequentialSampler)
