@@ -10,11 +10,24 @@ import feedline
 torch = pytest.importorskip("torch")
 
 
-def loader():
+def native():
     rows = np.arange(40, dtype=np.float32).reshape(20, 2)
     return feedline.Loader(
         feedline.arrays(rows), batch_size=2, shuffle=True, seed=4, num_workers=1, output="torch"
     )
+
+
+def dropin():
+    from feedline.torch import DataLoader
+
+    rows = torch.arange(40, dtype=torch.float32).reshape(20, 2)
+    data = torch.utils.data.TensorDataset(rows)
+    return DataLoader(data, batch_size=2, shuffle=True, seed=4, num_workers=1)
+
+
+@pytest.fixture(params=[native, dropin], ids=lambda make: make.__name__)
+def loader(request):
+    return request.param
 
 
 def rows(loader, count=None):
@@ -26,7 +39,7 @@ def rows(loader, count=None):
     return taken
 
 
-def test_a_state_survives_torch_save_with_weights_only(tmp_path):
+def test_a_state_survives_torch_save_with_weights_only(tmp_path, loader):
     first = loader()
     whole = rows(loader())
     assert rows(first, 3) == whole[:3]
@@ -36,7 +49,7 @@ def test_a_state_survives_torch_save_with_weights_only(tmp_path):
     assert rows(second) == whole[3:]
 
 
-def test_accelerate_saves_and_restores_it(tmp_path):
+def test_accelerate_saves_and_restores_it(tmp_path, loader):
     accelerate = pytest.importorskip("accelerate")
     whole = rows(loader())
     accelerator = accelerate.Accelerator(cpu=True)
@@ -51,7 +64,7 @@ def test_accelerate_saves_and_restores_it(tmp_path):
     assert rows(second) == whole[4:]
 
 
-def test_lightning_saves_and_restores_it_in_the_middle_of_an_epoch(tmp_path):
+def test_lightning_saves_and_restores_it_in_the_middle_of_an_epoch(tmp_path, loader):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lightning = pytest.importorskip("lightning.pytorch")
