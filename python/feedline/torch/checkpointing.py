@@ -117,6 +117,7 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
 
         Examples
         --------
+        >>> from feedline.torch import DataLoader
         >>> first = DataLoader(range(6), batch_size=2)
         >>> for batch in first:
         ...     break
