@@ -376,7 +376,8 @@ impl Loader {
         self.engine.settings.workers
     }
 
-    /// Samples that could not be made so far, oldest first (at most 10,000 are kept).
+    /// Samples that could not be made so far, oldest first (at most 10,000 are kept). Samples made
+    /// ahead count, too, those of the next epoch included: [`SampleError::epoch`] tells them apart.
     #[must_use]
     pub fn errors(&self) -> Vec<SampleError> {
         self.engine.journal.list()

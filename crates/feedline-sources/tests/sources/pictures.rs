@@ -88,7 +88,9 @@ fn every_number_of_workers_makes_the_same_bytes() {
             assert_ne!(views[0], views[1], "views draw their own parameters");
             all.push((batch.indices().to_vec(), views));
         }
-        assert_eq!(loader.errors().len(), 8, "four broken ones in each epoch");
+        // Workers may be in the third epoch already.
+        let broken = loader.errors().iter().filter(|error| error.epoch < 2).count();
+        assert_eq!(broken, 8, "four broken ones in each epoch");
         all
     };
     let alone = run(0);
