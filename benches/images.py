@@ -94,7 +94,7 @@ def feedline_side(
         loader = ours(pipeline)
         for _ in range(WARM):
             drain(loader)
-        ahead = loader.stats()["prefetch"]
+        ahead = loader.stats()["ready"]
         run.start()
         for _ in range(orders.timed):
             drain(loader)
@@ -260,7 +260,7 @@ def shards_table(bench: Bench, root: Path, kind: str, orders: Orders) -> None:
         def measured(run: Run) -> Outcome:
             loader = ours(pipeline)
             drain(loader)
-            ahead = loader.stats()["prefetch"]
+            ahead = loader.stats()["ready"]
             run.start()
             for _ in range(orders.timed):
                 drain(loader)

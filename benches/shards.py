@@ -82,7 +82,7 @@ def reading(
         loader = feedline.Loader(make(), batch_size=BATCH, shuffle=True, seed=SEED, num_workers=2)
         for _ in range(WARM):
             drain(loader)
-        ahead = loader.stats()["prefetch"]
+        ahead = loader.stats()["ready"]
         run.start()
         for _ in range(orders.timed):
             drain(loader)

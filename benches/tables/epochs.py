@@ -113,7 +113,7 @@ def feedline_side(
         loader = make()
         for _ in range(WARM):
             drain(loader)
-        ahead = loader.stats()["prefetch"]
+        ahead = loader.stats()["ready"]
         run.start()
         for _ in range(orders.timed):
             drain(loader)

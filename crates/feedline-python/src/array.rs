@@ -9,7 +9,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::dlpack;
+use crate::dlpack::{self, Kept};
+use crate::one_argument::OneArgument;
 
 /// An array that views a block of the loader's pool.
 ///
@@ -139,7 +140,7 @@ impl Array {
             ));
         }
         let versioned = max_version.is_some_and(|(major, _)| major >= 1);
-        dlpack::capsule(py, &self.array, versioned)
+        dlpack::capsule(py, Kept::Shared(Arc::clone(&self.array)), versioned)
     }
 
     /// Host memory.
@@ -201,7 +202,7 @@ pub(crate) enum Output {
     },
     /// torch tensors, by DLPack: a capsule goes straight to torch, which costs the main thread less
     /// than the way over an object and a NumPy array.
-    Torch { from_dlpack: Py<PyAny> },
+    Torch { from_dlpack: OneArgument },
     /// [`Array`]s, for anything that speaks DLPack.
     Dlpack,
 }
@@ -219,8 +220,8 @@ impl Output {
                 // What `torch.from_dlpack` calls for a capsule, without the Python around it; that is
                 // a tenth of what a batch costs the main thread. The public function where it is not.
                 let bare = torch.getattr("_C").and_then(|c| c.getattr("_from_dlpack"));
-                let from_dlpack = bare.or_else(|_| torch.getattr("from_dlpack"))?.unbind();
-                Ok(Output::Torch { from_dlpack })
+                let from_dlpack = bare.or_else(|_| torch.getattr("from_dlpack"))?;
+                Ok(Output::Torch { from_dlpack: OneArgument::new(from_dlpack) })
             }
             "dlpack" => Ok(Output::Dlpack),
             other => Err(PyValueError::new_err(format!(
@@ -239,8 +240,7 @@ impl Output {
         match self {
             Output::Dlpack => Ok(Bound::new(py, Array::new(array))?.into_any()),
             Output::Torch { from_dlpack } => {
-                let capsule = dlpack::capsule(py, &Arc::new(array), false)?;
-                from_dlpack.bind(py).call1((capsule,))
+                from_dlpack.call(dlpack::capsule(py, Kept::Own(array), false)?)
             }
             Output::Numpy { asarray, bfloat16 } => {
                 let view = asarray.bind(py).call1((Bound::new(py, Array::new(array))?,))?;

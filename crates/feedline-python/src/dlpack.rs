@@ -11,12 +11,10 @@ use feedline::DType;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use smallvec::SmallVec;
 
 /// `(kDLCPU, 0)`.
 pub(crate) const HOST: (i32, i32) = (1, 0);
-
-const NAME: &CStr = c"dltensor";
-const NAME_VERSIONED: &CStr = c"dltensor_versioned";
 
 #[repr(C)]
 struct Device {
@@ -59,46 +57,108 @@ struct ManagedVersioned {
     tensor: Tensor,
 }
 
+/// Either version of a managed tensor.
+trait Envelope: Sized {
+    const NAME: &CStr;
+    /// Frees the tensor unless its capsule was consumed.
+    const DESTROY: unsafe extern "C" fn(*mut ffi::PyObject);
+
+    fn around(tensor: Tensor) -> Self;
+    fn tensor(&mut self) -> &mut Tensor;
+}
+
+impl Envelope for Managed {
+    const NAME: &CStr = c"dltensor";
+    const DESTROY: unsafe extern "C" fn(*mut ffi::PyObject) = destroy::<Managed>;
+
+    fn around(tensor: Tensor) -> Managed {
+        Managed { tensor, context: std::ptr::null_mut(), deleter: Some(delete) }
+    }
+
+    fn tensor(&mut self) -> &mut Tensor {
+        &mut self.tensor
+    }
+}
+
+impl Envelope for ManagedVersioned {
+    const NAME: &CStr = c"dltensor_versioned";
+    const DESTROY: unsafe extern "C" fn(*mut ffi::PyObject) = destroy::<ManagedVersioned>;
+
+    fn around(tensor: Tensor) -> ManagedVersioned {
+        ManagedVersioned {
+            major: 1,
+            minor: 0,
+            context: std::ptr::null_mut(),
+            deleter: Some(delete),
+            flags: 0,
+            tensor,
+        }
+    }
+
+    fn tensor(&mut self) -> &mut Tensor {
+        &mut self.tensor
+    }
+}
+
 /// A managed tensor of either version and what it keeps alive, in one piece of memory: this runs for
-/// each array of each batch, on the training loop's thread. The tensor comes first, so that a pointer
-/// to it is a pointer to all.
+/// each array of each batch, on the training loop's thread, whose caches are cold after a step. The
+/// tensor comes first, so that a pointer to it is a pointer to all.
 #[repr(C)]
 struct Owned<M> {
     managed: M,
-    _array: Arc<feedline::Array>,
+    array: Kept,
     /// The shape, then the strides.
-    numbers: Vec<i64>,
+    numbers: SmallVec<[i64; 12]>,
 }
 
-impl<M> Owned<M> {
+/// The array of a capsule.
+pub(crate) enum Kept {
+    /// Its own: a batch's.
+    Own(feedline::Array),
+    /// A Python object's, too.
+    Shared(Arc<feedline::Array>),
+}
+
+impl Kept {
+    fn array(&self) -> &feedline::Array {
+        match self {
+            Kept::Own(array) => array,
+            Kept::Shared(array) => array,
+        }
+    }
+}
+
+impl<M: Envelope> Owned<M> {
     /// Makes one that belongs to whoever gets the pointer.
-    fn leak(
-        array: &Arc<feedline::Array>,
-        managed: impl FnOnce(Tensor) -> M,
-        dtype: DataType,
-    ) -> *mut c_void {
-        let shape = array.shape();
+    fn leak(array: Kept, dtype: DataType) -> *mut c_void {
+        let shape = array.array().shape();
         let ndim = shape.len();
-        let mut numbers = vec![1i64; 2 * ndim];
+        let mut numbers: SmallVec<[i64; 12]> = SmallVec::from_elem(1, 2 * ndim);
         for (number, axis) in numbers.iter_mut().zip(shape) {
             *number = *axis as i64;
         }
         for axis in (1..ndim).rev() {
             numbers[ndim + axis - 1] = numbers[ndim + axis] * numbers[axis].max(1);
         }
-        let first = numbers.as_mut_ptr();
         let tensor = Tensor {
-            data: array.address().cast(),
+            data: array.array().address().cast(),
             device: Device { kind: HOST.0, id: HOST.1 },
             ndim: ndim as i32,
             dtype,
-            // Into the heap, where the numbers of a vector that nobody resizes stay.
-            shape: first,
-            strides: first.wrapping_add(ndim),
+            shape: std::ptr::null_mut(),
+            strides: std::ptr::null_mut(),
             byte_offset: 0,
         };
-        let owned = Owned { managed: managed(tensor), _array: Arc::clone(array), numbers };
-        Box::into_raw(Box::new(owned)).cast()
+        let owned = Box::into_raw(Box::new(Owned { managed: M::around(tensor), array, numbers }));
+        // SAFETY: it was just made and nobody else knows of it. The numbers are in the box or in the
+        // heap and stay where they are: nothing resizes them before the box is freed.
+        unsafe {
+            let first = (*owned).numbers.as_mut_ptr();
+            let tensor = (*owned).managed.tensor();
+            tensor.shape = first;
+            tensor.strides = first.wrapping_add(ndim);
+        }
+        owned.cast()
     }
 }
 
@@ -117,65 +177,43 @@ fn data_type(dtype: DType) -> Option<DataType> {
 }
 
 /// A capsule of the array.
-pub(crate) fn capsule<'py>(
-    py: Python<'py>,
-    array: &Arc<feedline::Array>,
-    versioned: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    let dtype = data_type(array.dtype()).ok_or_else(|| {
-        PyBufferError::new_err(format!("DLPack has no dtype for {}", array.dtype()))
-    })?;
-    let (pointer, name, destructor): (_, _, unsafe extern "C" fn(*mut ffi::PyObject)) = if versioned
-    {
-        let managed = |tensor| ManagedVersioned {
-            major: 1,
-            minor: 0,
-            context: std::ptr::null_mut(),
-            deleter: Some(delete_versioned),
-            flags: 0,
-            tensor,
-        };
-        (Owned::leak(array, managed, dtype), NAME_VERSIONED, destroy_versioned)
-    } else {
-        let managed =
-            |tensor| Managed { tensor, context: std::ptr::null_mut(), deleter: Some(delete) };
-        (Owned::leak(array, managed, dtype), NAME, destroy)
-    };
+pub(crate) fn capsule(py: Python<'_>, array: Kept, versioned: bool) -> PyResult<Bound<'_, PyAny>> {
+    let dtype = array.array().dtype();
+    let dtype = data_type(dtype)
+        .ok_or_else(|| PyBufferError::new_err(format!("DLPack has no dtype for {dtype}")))?;
+    match versioned {
+        true => wrapped::<ManagedVersioned>(py, array, dtype),
+        false => wrapped::<Managed>(py, array, dtype),
+    }
+}
+
+fn wrapped<M: Envelope>(
+    py: Python<'_>,
+    array: Kept,
+    dtype: DataType,
+) -> PyResult<Bound<'_, PyAny>> {
+    let pointer = Owned::<M>::leak(array, dtype);
     // SAFETY: the GIL is held; the pointer is not null; name and destructor are static.
     unsafe {
         Bound::from_owned_ptr_or_err(
             py,
-            ffi::PyCapsule_New(pointer, name.as_ptr(), Some(destructor)),
+            ffi::PyCapsule_New(pointer, M::NAME.as_ptr(), Some(M::DESTROY)),
         )
     }
 }
 
-unsafe extern "C" fn delete(managed: *mut Managed) {
+unsafe extern "C" fn delete<M>(managed: *mut M) {
     // SAFETY: it is the first field of an `Owned` that came from `Box::into_raw` in `Owned::leak`, and
     // the protocol calls the deleter once.
-    unsafe { drop(Box::from_raw(managed.cast::<Owned<Managed>>())) }
+    unsafe { drop(Box::from_raw(managed.cast::<Owned<M>>())) }
 }
 
-unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
-    // SAFETY: as in `delete`.
-    unsafe { drop(Box::from_raw(managed.cast::<Owned<ManagedVersioned>>())) }
-}
-
-unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+unsafe extern "C" fn destroy<M: Envelope>(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls this with the capsule and the GIL. A consumed capsule has another name, and
-    // its pointer is the consumer's; one that still has our name owns a `Managed` made above.
+    // its pointer is the consumer's; one that still has our name owns what `Owned::leak` made.
     unsafe {
-        if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 1 {
-            delete(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()).cast());
-        }
-    }
-}
-
-unsafe extern "C" fn destroy_versioned(capsule: *mut ffi::PyObject) {
-    // SAFETY: as in `destroy`.
-    unsafe {
-        if ffi::PyCapsule_IsValid(capsule, NAME_VERSIONED.as_ptr()) == 1 {
-            delete_versioned(ffi::PyCapsule_GetPointer(capsule, NAME_VERSIONED.as_ptr()).cast());
+        if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) == 1 {
+            delete(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast::<M>());
         }
     }
 }

@@ -26,6 +26,7 @@ mod in_memory;
 mod loader;
 #[cfg(target_os = "linux")]
 mod memory;
+mod one_argument;
 mod pictures;
 mod source;
 mod state;

@@ -16,6 +16,7 @@ use pyo3::exceptions::{PyTimeoutError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
+use smallvec::SmallVec;
 
 use crate::array::Output;
 use crate::call::Functions;
@@ -119,12 +120,15 @@ impl NativeLoader {
         self.check(py)?;
         let token = loader.start_epoch();
         let meter = self.progress.then(|| Meter::new(loader.left()));
+        let is_string = |field: &feedline::Field| matches!(field.form(), Form::Bytes { .. });
+        let has_strings = loader.fields().iter().any(is_string);
         Ok(NativeEpoch {
             loader: Some(loader),
             token,
             meter: meter.map(Mutex::new),
             output: Arc::clone(&self.output),
             named: self.named,
+            has_strings,
             functions: self.functions.clone_ref(py),
         })
     }
@@ -192,6 +196,8 @@ pub struct NativeEpoch {
     meter: Option<Mutex<Meter>>,
     output: Arc<Output>,
     named: bool,
+    /// Whether any field is text or bytes.
+    has_strings: bool,
     functions: Functions,
 }
 
@@ -280,7 +286,7 @@ impl NativeEpoch {
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut arrays = batch.into_arrays().into_iter();
         let dict = self.named.then(|| PyDict::new(py));
-        let mut values = Vec::with_capacity(arrays.len());
+        let mut values: SmallVec<[_; 4]> = SmallVec::new();
         while let Some(array) = arrays.next() {
             let name = self.named.then(|| PyString::new(py, array.name()));
             let value = match self.kind(array.name()) {
@@ -303,6 +309,9 @@ impl NativeEpoch {
 
     /// Whether a field is text (`true`) or bytes; `None` for numbers.
     fn kind(&self, name: &str) -> Option<bool> {
+        if !self.has_strings {
+            return None;
+        }
         let fields = self.loader.as_ref().map_or(&[][..], |loader| loader.fields());
         let field = fields.iter().find(|field| field.name() == name)?;
         match field.form() {

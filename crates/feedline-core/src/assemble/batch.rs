@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::plan::SampleIndex;
 
 use super::block::Block;
@@ -14,7 +16,9 @@ use super::dtype::{DType, Element};
 pub struct Array {
     pub(crate) name: Arc<str>,
     pub(crate) dtype: DType,
-    pub(crate) shape: Vec<usize>,
+    /// In place, up to the number of axes that arrays usually have: it is made by a worker and freed
+    /// by the training loop, whose caches are cold.
+    pub(crate) shape: SmallVec<[usize; 6]>,
     pub(crate) block: Arc<Block>,
     pub(crate) offset: usize,
 }

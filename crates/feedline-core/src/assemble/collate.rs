@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::error::Error;
 use crate::work::Cause;
 
@@ -92,7 +94,7 @@ impl<'a> BatchWriter<'a> {
                 budget: self.pool.budget(),
             })?;
         let block = Arc::new(self.pool.take(bytes)?);
-        let shape = shape.to_vec();
+        let shape = shape.into();
         self.arrays.push(Array { name: name.into(), dtype: T::DTYPE, shape, block, offset: 0 });
         let array = self.arrays.last_mut().expect("just pushed");
         Ok(bytemuck::cast_slice_mut(array.as_bytes_mut()))
@@ -126,7 +128,7 @@ pub(crate) fn assemble(
         match (schema.place(i), field.form()) {
             (Place::Row { .. }, Form::Fixed { shape }) => {
                 let (block, layout) = rows.as_mut().expect("a fixed field has a row in the block");
-                let mut whole = Vec::with_capacity(shape.len() + 1);
+                let mut whole = SmallVec::with_capacity(shape.len() + 1);
                 whole.push(count);
                 whole.extend_from_slice(shape);
                 arrays.push(Array {
@@ -288,5 +290,6 @@ fn allocate(
         "" => field.shared_name().clone(),
         suffix => format!("{}{suffix}", field.name()).into(),
     };
-    Ok(Array { name, dtype, shape, block: Arc::new(pool.take(bytes)?), offset: 0 })
+    let block = Arc::new(pool.take(bytes)?);
+    Ok(Array { name, dtype, shape: shape.into(), block, offset: 0 })
 }

@@ -144,7 +144,8 @@ impl LoaderBuilder {
     }
 
     /// How many batches may be begun ahead of the one the consumer waits for. Default: 4, or the
-    /// number of workers if that is more.
+    /// number of workers if that is more; but only 3 where more would take over 128 MiB, unless
+    /// [`memory`](LoaderBuilder::memory) says how much they may take.
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = Some(batches);
         self
@@ -278,7 +279,10 @@ impl LoaderBuilder {
         }
         let prefetch = match workers {
             0 => 1,
-            _ => self.prefetch.unwrap_or_else(|| workers.max(4)),
+            _ => self.prefetch.unwrap_or_else(|| {
+                let batch = layout.as_ref().map_or(0, |layout| layout.bytes as u64);
+                default_prefetch(workers, batch, self.memory.is_some())
+            }),
         };
         let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
         let threads = takers + if self.io_workers > 0 { workers } else { 0 };
@@ -381,4 +385,18 @@ impl LoaderBuilder {
         }
         Ok(())
     }
+}
+
+/// How many batches are begun ahead unless the user says.
+///
+/// All workers fill one batch together, so a few batches keep any number of them busy. More only bridge
+/// times of slow samples or slow storage; they are worth their memory while that is little.
+fn default_prefetch(workers: usize, batch_bytes: u64, has_budget: bool) -> usize {
+    const FEW: usize = 3;
+    const MODEST: u64 = 128 << 20;
+    let many = workers.max(4);
+    if has_budget || batch_bytes == 0 {
+        return many;
+    }
+    usize::try_from(MODEST / batch_bytes).unwrap_or(usize::MAX).clamp(FEW, many)
 }

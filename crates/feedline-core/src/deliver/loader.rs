@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use crate::assemble::{Batch, Field};
 use crate::engine::{Engine, Step};
 use crate::error::{Error, SampleError};
-use crate::measure::flow::Flow;
+use crate::measure::flow::{Flow, Note};
 use crate::measure::{BatchTimes, ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
 use crate::plan::Plan;
 use crate::process::Process;
@@ -292,7 +292,7 @@ impl Loader {
             Ok(batch) => (batch.len() as u64, batch.byte_len() as u64),
             Err(_) => (0, 0),
         };
-        let moments = (asked_ns, taken_ns, self.engine.now_ns());
+        let left_ns = self.engine.now_ns();
         let mut cursor = lock(&self.cursor);
         if cursor.token == token.0 {
             cursor.step_past(&positions);
@@ -302,7 +302,7 @@ impl Loader {
                 self.engine.delivered_epochs.store(cursor.epoch, Ordering::Relaxed);
             }
         }
-        cursor.flow.delivered(moments, times, samples, bytes, shelved);
+        cursor.flow.delivered(Note { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved });
         result
     }
 
@@ -480,7 +480,8 @@ impl Loader {
             }
         }
         let (imbalance, efficiency) = stats::balance(workers.iter().map(|w| w.busy_ns));
-        let cursor = lock(&self.cursor);
+        let mut cursor = lock(&self.cursor);
+        cursor.flow.fold();
         let flow = &cursor.flow;
         Stats {
             elapsed_ns: cursor.started_ns.map_or(0, |started| engine.now_ns() - started),
@@ -505,6 +506,7 @@ impl Loader {
             steals: engine.policy.steals(),
             memory: engine.pool.bytes(),
             prefetch: engine.settings.prefetch,
+            ready: engine.shelf.full(),
         }
     }
 }

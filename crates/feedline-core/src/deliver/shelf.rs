@@ -130,7 +130,6 @@ impl<T> Shelf<T> {
     }
 
     /// How many finished batches wait.
-    #[cfg(loom)]
     pub(crate) fn full(&self) -> usize {
         lock(&self.state).full
     }

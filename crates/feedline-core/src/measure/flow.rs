@@ -29,6 +29,9 @@ impl BatchTimes {
 }
 
 /// Counts of the consumer; behind the lock that serialises consumers.
+///
+/// The consumer only notes each batch, and counts are made of the notes some dozen at a time: after a
+/// training step its caches are cold, and each of the tables below would be another miss.
 pub(crate) struct Flow {
     pub(crate) batches: u64,
     pub(crate) samples: u64,
@@ -42,10 +45,25 @@ pub(crate) struct Flow {
     pub(crate) occupancy: Series,
     /// When the last batch was handed out; `None` between epochs.
     pub(crate) left_at_ns: Option<u64>,
+    noted: Vec<Note>,
+}
+
+/// A note about one batch: the times the consumer asked, got it off the shelf, and left with it; its
+/// way until then; how much it was, and how many waited behind it.
+pub(crate) struct Note {
+    pub(crate) asked_ns: u64,
+    pub(crate) taken_ns: u64,
+    pub(crate) left_ns: u64,
+    pub(crate) times: BatchTimes,
+    pub(crate) samples: u64,
+    pub(crate) bytes: u64,
+    pub(crate) shelved: usize,
 }
 
 /// How many batches' times are kept one by one.
 const RECENT: usize = 256;
+/// How many batches are noted before they are counted.
+const NOTED: usize = 32;
 
 impl Flow {
     pub(crate) fn new() -> Flow {
@@ -61,6 +79,7 @@ impl Flow {
             recent: Vec::with_capacity(RECENT),
             occupancy: Series::new(),
             left_at_ns: None,
+            noted: Vec::with_capacity(NOTED),
         }
     }
 
@@ -71,20 +90,30 @@ impl Flow {
         }
     }
 
-    /// A batch goes out. `asked`, `taken` and `now` are the times the consumer asked, got it off the
-    /// shelf, and leaves with it.
-    pub(crate) fn delivered(
-        &mut self,
-        (asked, taken, now): (u64, u64, u64),
-        times: BatchTimes,
-        samples: u64,
-        bytes: u64,
-        shelved: usize,
-    ) {
-        let wait = taken.saturating_sub(asked);
+    /// A batch goes out.
+    pub(crate) fn delivered(&mut self, note: Note) {
+        if self.noted.len() == NOTED {
+            self.fold();
+        }
+        self.left_at_ns = Some(note.left_ns);
+        self.noted.push(note);
+    }
+
+    /// Counts what was noted; before anybody looks at the counts.
+    pub(crate) fn fold(&mut self) {
+        let mut noted = std::mem::take(&mut self.noted);
+        for note in noted.drain(..) {
+            self.count(&note);
+        }
+        self.noted = noted;
+    }
+
+    fn count(&mut self, note: &Note) {
+        let Note { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved } = *note;
+        let wait = taken_ns.saturating_sub(asked_ns);
         self.wait_ns += wait;
         self.waits.saturating_record(wait.max(1));
-        self.handover_ns += now.saturating_sub(taken);
+        self.handover_ns += left_ns.saturating_sub(taken_ns);
         self.parts.queued_ns += times.queued_ns;
         self.parts.building_ns += times.building_ns;
         self.parts.collating_ns += times.collating_ns;
@@ -98,7 +127,6 @@ impl Flow {
         self.batches += 1;
         self.samples += samples;
         self.bytes += bytes;
-        self.occupancy.push(now, shelved as u64);
-        self.left_at_ns = Some(now);
+        self.occupancy.push(left_ns, shelved as u64);
     }
 }

@@ -47,6 +47,8 @@ pub struct Stats {
     pub memory: PoolBytes,
     /// How many finished batches may wait.
     pub prefetch: usize,
+    /// How many wait now.
+    pub ready: usize,
 }
 
 /// The training loop's side.

@@ -186,6 +186,7 @@ mod tests {
             batch_parts: crate::measure::BatchTimes::default(),
             recent_batches: Vec::new(),
             occupancy: Vec::new(),
+            ready: 0,
             imbalance: 1.5,
             efficiency: 1.0 / 1.5,
             steals: crate::schedule::Steals::default(),

@@ -178,6 +178,9 @@ fn read_ahead_is_bounded_by_batches_and_by_bytes() {
             assert!(started.load(Ordering::SeqCst) <= 10 * (taken + most));
         }
         assert_settles(&started, 10 * (20 + most));
+        let stats = loader.stats();
+        assert_eq!((stats.prefetch, stats.batches), (prefetch, 20));
+        assert!(stats.ready as u64 <= most);
     }
 }
 

@@ -90,3 +90,24 @@ fn impossible_fields_are_refused_with_advice() {
     let pad = Ragged::PadTo { shape: vec![1, 2, 3], fill: 0.0 };
     assert!(refuse(vec![Field::ragged("r", DType::F32, [None], pad)]).contains("cannot pad"));
 }
+
+#[test]
+fn read_ahead_is_as_deep_as_is_cheap() {
+    // 24 bytes of rows and 4 of x per sample: 28 MB for a million of them.
+    for (batch_size, workers, memory, expected) in [
+        (64, 1, None, 4),
+        (64, 8, None, 8),
+        (1_000_000, 8, None, 4),
+        (2_000_000, 8, None, 3),
+        (100_000_000, 2, None, 3),
+        (2_000_000, 8, Some(1 << 30), 8),
+        (64, 0, None, 1),
+    ] {
+        let mut builder = Loader::builder(numbers(1 << 40)).batch_size(batch_size).workers(workers);
+        if let Some(memory) = memory {
+            builder = builder.memory(memory);
+        }
+        let prefetch = builder.build().unwrap().stats().prefetch;
+        assert_eq!(prefetch, expected, "{batch_size} samples, {workers} workers, {memory:?}");
+    }
+}
