@@ -17,8 +17,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.data import IterDataPipe
 
-from feedline.torch.layout import About, Start, Stateful, with_workers, without_workers
+from feedline.torch.layout import COUNT, About, Start, Stateful, with_workers, without_workers
 from feedline.torch.sampling import Sampling, draw_seed
 
 if TYPE_CHECKING:
@@ -74,10 +75,10 @@ class Bookmark:
             drawn_from, state = self._before
             drawn_from.set_state(state)
             self._before = None
+        if start.generator is not None and generator is not None:
+            generator.set_state(start.generator)
         if start.base_seed is not None:
             iterator._base_seed = start.base_seed
-        if start.shared_seed is not None:
-            iterator._shared_seed = start.shared_seed
         self.latest = Latest(self, start, int(iterator._base_seed), generator)
         return self.latest
 
@@ -100,15 +101,17 @@ class Latest:
     def __init__(
         self, book: Bookmark, start: Start, base_seed: int, generator: torch.Generator | None
     ) -> None:
-        self._every = book.every
+        self.every = book.every
         self.planned = book.planned
         # What a finished epoch leaves for the one that is now: seeds, and states of datasets.
         self.start = (
             replace(
                 Start(),
                 base_seed=start.base_seed,
+                shared_seed=start.shared_seed,
                 sampler_iter_state=start.sampler_iter_state,
                 workers=start.workers,
+                is_loaded=start.is_loaded,
             )
             if start.finished
             else start
@@ -134,10 +137,17 @@ class Latest:
         self.shared_seed: int | None = None
         self.about = About()
         self.has_states = False
+        # Whether workers are asked before their first batch; one that could not start says so.
+        self.asks_first = False
+        # How many batches each worker has delivered, where that must be known.
+        self.counts: list[int] | None = None
         self.persistent = False
+        # Who draws the seed of data pipes: the same for all ranks, so no rank can alone.
+        self.draws_shared_seed = False
         # A pipeline's random operations depend on the base seed, with or without workers.
         self.is_native = False
         self.ends: dict[int, tuple[int, dict[str, Any]]] = {}
+        self.passed: set[int] = set()
         self.live: Any = None
         self.epoch = book.epoch
         self._told: set[int] = set()
@@ -149,11 +159,24 @@ class Latest:
         self.sampling = Sampling(sampler, iterator, self.start, self.planned)
         return self.sampling
 
-    def delivered(self, worker: int = 0, number: int | None = None) -> None:
+    def delivered(self, worker: int = 0, task: int | None = None) -> None:
         """Note that a batch was taken from its worker to be delivered."""
         self.last_worker = worker
+        if self.counts is not None:
+            self.counts[worker] += 1
         if self.sampling is not None:
-            self.sampling.delivered(number)
+            self.sampling.delivered(task)
+
+    def count_batches(self) -> None:
+        """Count each worker's batches, and take the states of workers with every batch.
+
+        Where batches come in no certain order, the number of all that were delivered does not say
+        which ones.
+        """
+        self.every = 1
+        before = [] if self.resumed_finished else self.start.workers
+        counts = [(worker or {}).get(COUNT, 0) for worker in before]
+        self.counts = counts + [0] * (self.num_workers - len(counts))
 
     def told(self, worker: int, state: dict[str, Any] | None) -> None:
         """Note what a worker's state is before its first batch."""
@@ -175,14 +198,14 @@ class Latest:
 
     def is_waiting(self) -> bool:
         """Whether some worker has not said what its state is before its first batch."""
-        return self.has_states and len(self._told) < self.num_workers
+        return self.asks_first and len(self._told) < self.num_workers
 
     def yielded(self) -> None:
         """Note that the loop has it."""
         self.num_yielded += 1
-        if self.has_states and self._every > 1 and not self._stale:
+        if self.has_states and self.every > 1 and not self._stale:
             then = self._snapshot.num_yielded if self._snapshot else 0
-            if self.num_yielded % self._every == 0 or self.num_yielded - then >= self._every:
+            if self.num_yielded % self.every == 0 or self.num_yielded - then >= self.every:
                 self._snapshot = self._now()
 
     def wants_state(self, number: int) -> bool:
@@ -190,19 +213,19 @@ class Latest:
 
         With a snapshot every n steps, those whose batch may be the worker's last one before it.
         """
-        if not self.has_states or self._every == 0:
+        if not self.has_states or self.every == 0:
             return False
-        if self._every == 1 or self.ends:
+        if self.every == 1 or self.ends:
             return True
-        step = self.start.num_yielded + number
-        return step % self._every >= self._every - self.num_workers
+        step = self._first_step() + number
+        return step % self.every >= self.every - self.num_workers
 
     def state(self) -> dict[str, Any]:
         """Return the state, in the layout of torchdata."""
         if self.is_waiting() and self.await_states is not None:
             self.await_states()
         now = self._now()
-        if self.has_states and self._every != 1 and not self.finished and self.num_workers:
+        if self.has_states and self.every != 1 and not self.finished and self.num_workers:
             # What came after the snapshot is made again and thrown away.
             then = self._snapshot or self._at_start()
             now = replace(
@@ -218,18 +241,24 @@ class Latest:
             return with_workers(now)
         return without_workers(now, with_base_seed=self.is_native)
 
+    def _first_step(self) -> int:
+        """Return how many batches had been delivered when the snapshot was taken to begin at."""
+        return self.start.num_yielded - self.start.steps_since_snapshot
+
     def _at_start(self) -> Start:
         about = self.about._replace(epoch=self.epoch)
+        first = self._first_step()
         workers = list(self.start.workers) or [None] * self.num_workers
         at_start = replace(
             self.start,
+            num_yielded=first,
             about=about,
             num_workers=self.num_workers,
             workers=workers,
             base_seed=self.base_seed,
             steps_since_snapshot=0,
         )
-        if self.sampling is not None and self.start.num_yielded == 0:
+        if self.sampling is not None and first == 0:
             # The seed, if it was drawn meanwhile.
             self.sampling.tell(at_start)
             at_start.sampler_yielded = 0
@@ -244,6 +273,7 @@ class Latest:
             finished=self.finished,
             base_seed=self.base_seed,
             shared_seed=self.shared_seed,
+            generator=self._generator_of_pipes(),
             len_called=self.len_called,
             num_workers=self.num_workers,
             last_worker=self.last_worker,
@@ -253,6 +283,11 @@ class Latest:
         if self.sampling is not None:
             self.sampling.tell(now)
         return now
+
+    def _generator_of_pipes(self) -> torch.Tensor | None:
+        if self.generator is None or not self.draws_shared_seed:
+            return None
+        return self.generator.get_state()
 
     def _workers_now(self) -> list[dict[str, Any] | None]:
         if self.num_workers == 0:
@@ -266,11 +301,18 @@ class Latest:
         for worker, (_, state) in self.ends.items():
             if self.finished or self.has_passed(worker):
                 workers[worker] = state
+        if self.counts is not None and not self.finished:
+            workers = [self._counted(number, worker) for number, worker in enumerate(workers)]
         return workers
+
+    def _counted(self, number: int, worker: dict[str, Any] | None) -> dict[str, Any] | None:
+        if self.counts is None or worker is None or Start(workers=[worker]).has_user_state():
+            return worker
+        return worker | {COUNT: self.counts[number]}
 
     def has_passed(self, worker: int) -> bool:
         """Whether everything that an exhausted worker has made was delivered."""
-        return self.ends[worker][0] < self.reached
+        return worker in self.passed or self.ends[worker][0] < self.reached
 
     # Set by iterators with workers: the number of the task whose batch is delivered next, and what
     # waits for the workers' first states.
@@ -282,8 +324,12 @@ class Latest:
         coming = self._now()
         coming.finished = True
         coming.about = self.about._replace(epoch=self.epoch + 1)
+        coming.shared_seed = draw_seed(self.generator) if self.draws_shared_seed else None
         if not self.persistent:
             coming.base_seed = draw_seed(self.generator)
+            if self.draws_shared_seed and self.num_workers:
+                draw_seed(self.generator)  # torch does, and uses it for nothing
+        coming.generator = self._generator_of_pipes()
         if self.sampling is not None and self.planned is None:
             coming.sampler_iter_state = None
             self.sampling.prepare(coming)
@@ -300,8 +346,13 @@ class Counted:
     _bookmark: Bookmark
     _latest: Latest
     _index_sampler: Any
+    # torch's: who else must get the same seed of data pipes, if anybody.
+    _pg: Any = None
     _raw_sampler_iter: Any = None
     _sampling: Sampling | None = None
+    _seed_of_pipes: int | None = None
+    # What a state says that it was; set before torch draws it.
+    _wanted_seed_of_pipes: int | None = None
 
     @property
     def _sampler_iter(self) -> Any:  # noqa: ANN401 - torch's attribute
@@ -313,6 +364,27 @@ class Counted:
     def _sampler_iter(self, iterator: Any) -> None:  # noqa: ANN401 - torch's attribute
         self._raw_sampler_iter = iterator
         self._sampling = None
+
+    @property
+    def _shared_seed(self) -> int | None:
+        return self._seed_of_pipes
+
+    @_shared_seed.setter
+    def _shared_seed(self, seed: int | None) -> None:
+        # torch draws it, sets it here, and shuffles by what is here then.
+        wanted = self._wanted_seed_of_pipes
+        self._seed_of_pipes = seed if seed is None or wanted is None else wanted
+
+    def _expect_epoch(self) -> None:
+        """Take from the state what must be known before torch begins."""
+        start = self._bookmark.start
+        self._wanted_seed_of_pipes = None if start is None else start.shared_seed
+
+    def _note_pipes(self, dataset: Any) -> None:  # noqa: ANN401 - the user's
+        latest = self._latest
+        latest.shared_seed = self._shared_seed
+        # Alone: a state is not taken by all ranks together.
+        latest.draws_shared_seed = isinstance(dataset, IterDataPipe) and self._pg is None
 
     def __next__(self) -> Any:  # noqa: ANN401 - the user's batch
         try:

@@ -22,6 +22,7 @@ from feedline.torch.planned import Planned
 from feedline.torch.sampling import Sampling, draw_seed
 from feedline.torch.seeding import Seeded, moves_global_generators
 from feedline.torch.worker_state import has_states
+from feedline.torch.workers import WorkersIterator
 
 if TYPE_CHECKING:
     from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -47,6 +48,7 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
     _kept_iterator: Any = None
     _forced = False
     _has_warned = False
+    _has_warned_of_order = False
 
     def _init_checkpointing(
         self,
@@ -86,6 +88,17 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         return self._begin()
 
     def _begin(self) -> _BaseDataLoaderIter:
+        book = self._bookmark
+        said = book.said if book.is_loaded else None
+        try:
+            return self._begun()
+        except BaseException:
+            if said is not None:
+                # Nothing of it was used.
+                self.load_state_dict(said, force=self._forced)
+            raise
+
+    def _begun(self) -> _BaseDataLoaderIter:
         book = self._bookmark
         book.planned = self._planned()
         if book.start is not None and book.is_loaded:
@@ -131,6 +144,10 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
             return copy.deepcopy(book.said)
         if book.latest is None:
             return self._state_before_all()
+        ordered = self.in_order or self.num_workers == 0 or book.latest.is_native
+        if not ordered and not self._has_warned_of_order:
+            self._has_warned_of_order = True
+            logger.warning(_ANY_ORDER)
         if not book.latest.finished:
             return book.latest.state()
         coming = book.latest.prepare_next()
@@ -163,7 +180,7 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
             return
         book.said = copy.deepcopy(state_dict)
         book.start = read(book.said)
-        book.is_loaded = True
+        book.start.is_loaded = book.is_loaded = True
 
     # ---- before an epoch
 
@@ -215,7 +232,8 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
                 raise AssertionError(_other_workers(start.num_workers, self.num_workers))
             start.workers = []
             start.last_worker = start.num_yielded - 1 if self.num_workers else -1
-        if iterable and self.num_workers and not start.has_user_state():
+        untold = not start.has_user_state() and not start.counts_batches()
+        if iterable and self.num_workers and untold:
             start.fast_forward, start.last_worker = start.num_yielded > 0, -1
         if not self._forced:
             self._check_about(start)
@@ -280,23 +298,20 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         if latest is None:
             return
         start = latest.start
+        if start.is_loaded and isinstance(iterator, WorkersIterator):
+            iterator.await_start()
         steps = start.steps_since_snapshot
         if self._dataset_kind == _DatasetKind.Iterable and start.num_yielded > 0:
             inline = getattr(iterator, "_dataset_fetcher", None)
             if inline is not None:
                 start.fast_forward = not is_stateful(self.dataset, inline.dataset_iter)
+            if start.fast_forward or start.counts_batches():
+                logger.warning(_FAST_FORWARD, start.num_yielded)
             if start.fast_forward:
-                logger.warning(
-                    "Neither dataset nor iter(dataset) defines state_dict/load_state_dict so we "
-                    "are naively fast-forwarding your dataset by %d steps. For more efficient "
-                    "resumes, please implement `state_dict` and `load_state_dict` in your "
-                    "IterableDataset and/or iterator.",
-                    start.num_yielded,
-                )
                 steps = start.num_yielded
         latest.num_yielded = iterator._num_yielded = start.num_yielded - steps
-        for _ in range(steps):
-            next(iterator)
+        if steps:
+            _replay(iterator, steps)
 
     def _warn_of_threads(self) -> None:
         if (
@@ -320,6 +335,52 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
                 'feedline.rng(), or use worker_mode="process"',
                 stacklevel=4,
             )
+
+
+_FAST_FORWARD = (
+    "Neither dataset nor iter(dataset) defines state_dict/load_state_dict so we are naively "
+    "fast-forwarding your dataset by %d steps. For more efficient resumes, please implement "
+    "`state_dict` and `load_state_dict` in your IterableDataset and/or iterator."
+)
+
+_ANY_ORDER = (
+    "using in_order=False with multiple workers does not give any guarantees for the order of "
+    "batches: after loading this state none is lost or repeated, but they come as they are ready."
+)
+
+# A dataset that has delivered batches before and now does nothing but fail has changed.
+_MOST_FAILURES = 1000
+
+
+def _replay(iterator: Any, steps: int) -> None:  # noqa: ANN401 - one of ours
+    """Make batches that were delivered before, and throw them away.
+
+    In order, because that is how they were counted. Errors were not counted.
+    """
+    in_order = getattr(iterator, "_in_order", True)
+    iterator._in_order = True
+    done = failures = 0
+    try:
+        while done < steps:
+            try:
+                next(iterator)
+            except StopIteration:
+                raise
+            except Exception:
+                failures += 1
+                if failures == _MOST_FAILURES:
+                    raise
+            else:
+                done, failures = done + 1, 0
+    except StopIteration:
+        msg = (
+            f"this state was taken after {steps} batches of the dataset, which now ends after "
+            f"{done}: it has changed; load {{}} to begin anew"
+        )
+        raise StateError(msg) from None
+    finally:
+        iterator._in_order = in_order
+        iterator._keeps_some = True
 
 
 def _other_workers(then: int, now: int) -> str:

@@ -31,6 +31,7 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._bookmark = loader._bookmark
+        self._expect_epoch()
         begins = self._bookmark.start
         said = (begins.workers[0] or {}) if begins is not None and begins.workers else {}
         # The dataset first, then its iterator, which torch makes, then that.
@@ -68,7 +69,7 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
     def _note(self, loader: DataLoader[Any]) -> None:
         latest = self._latest
         latest.len_called = self._IterableDataset_len_called
-        latest.shared_seed = self._shared_seed
+        self._note_pipes(self._dataset)
         latest.about = loader._about()
         self._num_yielded = latest.num_yielded
         if self._dataset_kind == _DatasetKind.Iterable or isinstance(self._dataset, Stateful):

@@ -13,6 +13,9 @@ __all__ = ["About", "Start", "Stateful", "read", "with_workers", "without_worker
 
 VERSION = 1
 
+# In a worker snapshot, where order and workers' own states do not tell: the batches delivered.
+COUNT = "batches"
+
 
 @runtime_checkable
 class Stateful(Protocol):
@@ -30,6 +33,10 @@ def state_of(thing: object) -> Any:  # noqa: ANN401 - the user's state
     return thing.state_dict() if isinstance(thing, Stateful) else None
 
 
+# States are small: torch's own samplers have a letter.
+_SHORT = {"Sequential": "S", "Random": "R"}
+
+
 class About(NamedTuple):
     """What a state says of the loader it comes from; one line of text in it."""
 
@@ -39,12 +46,14 @@ class About(NamedTuple):
     sampler: str = ""
 
     def __str__(self) -> str:
-        return f"{self.version} {self.epoch} {self.samples} {self.sampler}"
+        sampler = _SHORT.get(self.sampler, self.sampler)
+        return f"{self.version} {self.epoch} {self.samples} {sampler}"
 
     @classmethod
     def read(cls, text: str) -> About:
         """Read what `str` wrote."""
         version, epoch, samples, sampler = text.split(" ", 3)
+        sampler = next((name for name, short in _SHORT.items() if short == sampler), sampler)
         return cls(int(version), int(epoch), None if samples == "None" else int(samples), sampler)
 
 
@@ -56,6 +65,8 @@ class Start:
     finished: bool = False
     base_seed: int | None = None
     shared_seed: int | None = None
+    # Where the user's generator is that shuffles data pipes.
+    generator: Any = None
     len_called: int | None = None
     sampler_yielded: int = 0
     sampler_state: Any = None
@@ -67,6 +78,8 @@ class Start:
     steps_since_snapshot: int = 0
     # Whether workers have nothing to say, so that what was delivered must be made again.
     fast_forward: bool = False
+    # Whether the user has loaded it, or else this loader said it between two epochs.
+    is_loaded: bool = False
     about: About | None = None
 
     def has_user_state(self) -> bool:
@@ -79,6 +92,10 @@ class Start:
             )
             for worker in self.workers
         )
+
+    def counts_batches(self) -> bool:
+        """Whether it says how many batches each worker has delivered."""
+        return any(worker is not None and COUNT in worker for worker in self.workers)
 
 
 def without_workers(start: Start, *, with_base_seed: bool = False) -> dict[str, Any]:
@@ -98,7 +115,7 @@ def without_workers(start: Start, *, with_base_seed: bool = False) -> dict[str, 
     }
     if with_base_seed:
         state["_base_seed"] = start.base_seed
-    return state
+    return state | _generator(start)
 
 
 def with_workers(start: Start) -> dict[str, Any]:
@@ -106,20 +123,21 @@ def with_workers(start: Start) -> dict[str, Any]:
     main = {
         "_num_workers": start.num_workers,
         "_sampler_iter_state": start.sampler_iter_state,
+        "_index_sampler_state": start.sampler_state,
         "_sampler_iter_yielded": start.sampler_yielded,
+        "_IterableDataset_len_called": start.len_called,
+        "_shared_seed": start.shared_seed,
         "_base_seed": start.base_seed,
     }
-    # What nobody asks for and is not there takes no room.
-    if start.sampler_state is not None:
-        main["_index_sampler_state"] = start.sampler_state
-    if start.len_called is not None:
-        main["_IterableDataset_len_called"] = start.len_called
-    if start.shared_seed is not None:
-        main["_shared_seed"] = start.shared_seed
+    if start.num_workers == 1:
+        # torchdata's names alone would take more than a state of one worker may (400 bytes), so
+        # those that say nothing are left out.
+        main = {name: value for name, value in main.items() if value is not None}
     return {
         "_snapshot": {
             "_snapshot_step": start.num_yielded - start.steps_since_snapshot,
-            "_last_yielded_worker_id": start.last_worker,
+            # Before the first batch it is the last worker, so that the next one is the first.
+            "_last_yielded_worker_id": start.last_worker % max(start.num_workers, 1),
             "_main_snapshot": main,
             "_worker_snapshots": {
                 f"worker_{number}": worker
@@ -130,7 +148,11 @@ def with_workers(start: Start) -> dict[str, Any]:
         "_steps_since_snapshot": start.steps_since_snapshot,
         "_iterator_finished": start.finished,
         "_feedline": str(start.about),
-    }
+    } | _generator(start)
+
+
+def _generator(start: Start) -> dict[str, Any]:
+    return {} if start.generator is None else {"_generator": start.generator}
 
 
 def read(state: dict[str, Any]) -> Start:
@@ -151,6 +173,7 @@ def read(state: dict[str, Any]) -> Start:
             finished=state["_iterator_finished"],
             base_seed=main.get("_base_seed"),
             shared_seed=main.get("_shared_seed"),
+            generator=state.get("_generator"),
             len_called=main.get("_IterableDataset_len_called"),
             sampler_yielded=main["_sampler_iter_yielded"],
             sampler_state=main.get("_index_sampler_state"),
@@ -174,6 +197,7 @@ def read(state: dict[str, Any]) -> Start:
         finished=state.get("_iterator_finished", False),
         base_seed=state.get("_base_seed"),
         shared_seed=state.get("_shared_seed"),
+        generator=state.get("_generator"),
         len_called=state.get("_IterableDataset_len_called"),
         sampler_yielded=state["_sampler_iter_yielded"],
         sampler_state=state.get("_index_sampler_state"),

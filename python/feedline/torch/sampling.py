@@ -73,6 +73,9 @@ class Sampling:
         # What was drawn and is not delivered: number, samples, and states of user's samplers.
         self._pending: deque[tuple[int, int, Any]] = deque()
         self._number = self._yielded
+        # Numbers by task: those delivered ahead are no tasks any more.
+        self._tasks: dict[int, int] = {}
+        self._task = 0
 
     def __iter__(self) -> Sampling:
         return self
@@ -90,6 +93,8 @@ class Sampling:
             self._pending.append((number, self._size(index), self._user_states()))
             self._settle()
         self._pending.append((number, self._size(index), self._user_states()))
+        self._tasks[self._task] = number
+        self._task += 1
         return index
 
     def prepare(self, start: Start) -> None:
@@ -102,10 +107,11 @@ class Sampling:
             return
         start.sampler_iter_state = said
 
-    def delivered(self, number: int | None = None) -> None:
-        """Note that a batch was delivered: the next one, or the one with this number."""
-        if number is None and self._pending:
-            number = self._pending[0][0]
+    def delivered(self, task: int | None = None) -> None:
+        """Note that a batch was delivered: the next one, or that of the index drawn then."""
+        if task is None:
+            task = next(iter(self._tasks), None)
+        number = self._tasks.pop(task, None) if task is not None else None
         if number is not None:
             self._ahead.add(number)
             self._settle()
@@ -153,7 +159,8 @@ class Sampling:
 
     def _position(self) -> dict[str, Any] | None:
         if isinstance(self._inner, _InfiniteConstantSampler):
-            return None
+            batches = type(self._sampler) is BatchSampler
+            return {"samples_yielded": self._samples} if batches else None
         if self._seed is None and self._generator is None and not self._counts_samples():
             return {"ahead": self._ahead_now()} if self._ahead else None
         said: dict[str, Any] = {"samples_yielded": self._samples}

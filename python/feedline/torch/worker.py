@@ -6,6 +6,7 @@ A task is what torch's iterator puts into a worker's queue: ``(number, index)`` 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -16,6 +17,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch.utils.data.graph_settings import apply_random_seed
 
 from feedline.torch.fetching import Fetching, Terms, locked
+from feedline.torch.layout import COUNT
 from feedline.torch.worker_state import (
     Asked,
     AskState,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     import threading
 
 __all__ = ["Desk", "serve"]
+
+logger = logging.getLogger(__name__)
 
 
 class Desk(Protocol):
@@ -73,11 +77,13 @@ def serve(
     except Exception:
         failure = ExceptionWrapper(where=where)
     exhausted = False
+    # Batches that were delivered before a state was taken, and are made again to get there.
+    to_skip = (terms.state(worker_id) or {}).get(COUNT, 0) if terms.goes_on else 0
     while (task := desk.receive()) is not None:
         if isinstance(task, _ResumeIteration):
             # The answer says that everything of the epoch before has been sent.
             desk.send(task, None, 0, 0)
-            exhausted = False
+            exhausted, to_skip = False, 0
             try:
                 terms = reseeded(terms, task.seed)
                 with locked(lock):
@@ -86,13 +92,13 @@ def serve(
                 failure = ExceptionWrapper(where=where)
             continue
         if isinstance(task, AskState):
-            told = None
+            told: Any = None
             if failure is None:
                 try:
                     told = state_of_worker(worker_id, terms, fetcher.fetcher)
                 except Exception:
                     failure = ExceptionWrapper(where=where)
-            desk.send(task, told, 0, 0)
+            desk.send(task, told if failure is None else failure, 0, 0)
             continue
         if exhausted or desk.is_over():
             continue
@@ -108,6 +114,9 @@ def serve(
             try:
                 # Without a name after a failed start: torch raises the same UnboundLocalError.
                 fetcher.begin_epoch(epoch)
+                while to_skip:
+                    to_skip -= 1
+                    _skip(fetcher, index)
                 data = fetcher(index)
                 if with_state:
                     data = Stamped(data, state_of_worker(worker_id, terms, fetcher.fetcher))
@@ -122,6 +131,16 @@ def serve(
         desk.send(number, data, fetch_ns, collate_ns)
         # Nothing of a batch may stay here while this waits for the next task.
         del data, index, task
+
+
+def _skip(fetcher: Fetching, index: Any) -> None:  # noqa: ANN401 - whatever the sampler yields
+    """Make a batch and throw it away; an error costs its batch, as it did then."""
+    try:
+        fetcher(index)
+    except StopIteration:
+        raise
+    except Exception as error:
+        logger.debug("a batch failed again that had been delivered as %r", error)
 
 
 def _ended(worker_id: int, terms: Terms, fetcher: Fetching) -> Any:  # noqa: ANN401

@@ -140,4 +140,7 @@ def restored(
             and (goes_on or own)
         ):
             fetcher.dataset_iter.load_state_dict(of_iterator)
+        if goes_on and (of_dataset is not None or of_iterator is not None):
+            # Some datasets are back at their start by then.
+            fetcher.ended = of_fetcher.get("fetcher_ended", False)
     return fetcher  # type: ignore[no-any-return]

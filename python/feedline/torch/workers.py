@@ -21,6 +21,7 @@ from torch.utils.data._utils.pin_memory import _pin_memory_loop
 from torch.utils.data._utils.worker import _IterableDatasetStopIteration
 from torch.utils.data.dataloader import (
     _BaseDataLoaderIter,
+    _DatasetKind,
     _MultiProcessingDataLoaderIter,
     _sharding_worker_init_fn,
 )
@@ -65,6 +66,7 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._bookmark = loader._bookmark
+        self._expect_epoch()
         # Not torch's with workers: that one would start them.
         _BaseDataLoaderIter.__init__(self, loader)
         self._latest = self._bookmark.begin(self, loader.generator)
@@ -105,21 +107,41 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
         latest.num_workers = self._num_workers
         latest.persistent = self._persistent_workers
         latest.has_states = has_states(self._dataset, self._dataset_kind)
+        latest.asks_first = latest.has_states or latest.start.is_loaded
+        iterable = self._dataset_kind == _DatasetKind.Iterable
+        if latest.has_states and (
+            not self._in_order or (iterable and latest.start.counts_batches())
+        ):
+            latest.count_batches()
         latest.len_called = self._IterableDataset_len_called
-        latest.shared_seed = self._shared_seed
         latest.about = self._about
         latest.await_states = live_state(WorkersIterator._await_states, self)
         self._asks = self._seed is not None or latest.has_states
         self._asked_states = False
-        self._got: tuple[Any, Any] = (None, None)
+        self._failures: list[ExceptionWrapper] = []
+        # Whether batches may have come that are to be delivered before others.
+        self._keeps_some = False
+        # The number of the batch that has just arrived.
+        self._got: int | None = None
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         self._diary.begin(self._mode, self._num_workers)
         if not first_iter:
+            self._expect_epoch()
             self._latest = self._bookmark.again(self)
             self._rotation = 0
             self._note()
-        super()._reset(loader, first_iter)
+        self._note_pipes(self._dataset)
+        if self._wanted_seed_of_pipes is None:
+            super()._reset(loader, first_iter)
+        else:
+            # It is known, and drawn nevertheless.
+            generator = torch.default_generator if loader.generator is None else loader.generator
+            before = generator.get_state()
+            super()._reset(loader, first_iter)
+            generator.set_state(before)
+        if not first_iter:
+            self._latest.shared_seed = self._shared_seed
 
     @property
     def _worker_queue_idx_cycle(self) -> Any:  # noqa: ANN401 - torch's attribute
@@ -139,7 +161,7 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
         return Asked(index, latest.epoch, latest.wants_state(self._send_idx))
 
     def _try_put_index(self) -> None:
-        if not self._asked_states and self._latest.has_states:
+        if not self._asked_states and self._latest.asks_first:
             # Before the first batch of an epoch, so that the answer is the state before it.
             self._asked_states = True
             for worker, tasks in enumerate(self._index_queues):
@@ -150,27 +172,47 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
         while True:
             number, data = super()._get_data()
             if isinstance(number, AskState):
-                self._latest.told(number.worker, data)
+                self._told(number.worker, data)
                 continue
             if isinstance(data, Ended):
-                self._latest.ends[data.worker_id] = number, data.state  # type: ignore[attr-defined]
-            if not self._in_order:
-                self._got = number, data
+                self._note_end(number, data)
+            self._got = number
             return number, data
+
+    def _told(self, worker: int, answer: Any) -> None:  # noqa: ANN401 - a state, or an exception
+        if not isinstance(answer, ExceptionWrapper):
+            self._latest.told(worker, answer)
+            return
+        # Its first batch will be this exception, unless somebody waits for it to start.
+        self._latest.told(worker, None)
+        self._failures.append(answer)
+
+    def _note_end(self, number: int, ended: Any) -> None:  # noqa: ANN401 - an `Ended`
+        self._latest.ends[ended.worker_id] = number, ended.state
+        known = self._task_info.values()
+        kept = any(len(task) == 2 and task[0] == ended.worker_id for task in known)
+        if not self._in_order and not kept:
+            # What it has made was delivered as it came.
+            self._latest.passed.add(ended.worker_id)
+
+    def await_start(self) -> None:
+        """Wait until all workers are where their states say; raise what one of them raised."""
+        self._await_states()
+        if self._failures:
+            self._failures[0].reraise()
 
     def _await_states(self) -> bool:
         """Wait until each worker has said what its state was before its first batch."""
         while not self._shutdown and self._latest.is_waiting():
             number, data = super()._get_data()
             if isinstance(number, AskState):
-                self._latest.told(number.worker, data)
+                self._told(number.worker, data)
                 continue
             # As torch does with batches that are not due yet.
             self._tasks_outstanding -= 1
             if isinstance(data, _IterableDatasetStopIteration):
                 if isinstance(data, Ended):
-                    ended = number, data.state  # type: ignore[attr-defined]
-                    self._latest.ends[data.worker_id] = ended
+                    self._note_end(number, data)
                 if self._persistent_workers:
                     self._workers_status[data.worker_id] = False
                 else:
@@ -178,16 +220,17 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
                 self._try_put_index()
             else:
                 self._task_info[number] += (data,)
+                self._keeps_some = True
         return True
 
     def _process_data(self, data: Any, worker_idx: int) -> Any:  # noqa: ANN401 - the user's batch
-        number = None
-        if not self._in_order:
-            number = self._got[0] if data is self._got[1] else self._rcvd_idx - 1
-            number = self._latest.start.sampler_yielded + number
-        self._got = None, None
+        task = None
+        if not self._in_order and self._dataset_kind == _DatasetKind.Map:
+            # What had come early is delivered when its turn has come.
+            task = self._rcvd_idx - 1 if self._got is None else self._got
+        self._got = None
         self._latest.reached = self._rcvd_idx
-        self._latest.delivered(worker_idx, number)
+        self._latest.delivered(worker_idx, task)
         if isinstance(data, Stamped):
             self._latest.stamped(worker_idx, data.state)
             data = data.data
@@ -238,8 +281,9 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
 
     def _next_data(self) -> Any:  # noqa: ANN401 - the user's batch
         self._diary.asked()
+        self._got = None
         try:
-            data = super()._next_data()
+            data = self._kept_data() if self._keeps_some else super()._next_data()
         except (KeyboardInterrupt, SystemExit):
             self._put_back()
             raise
@@ -248,6 +292,21 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             self._arrived = None
         self._diary.delivered()
         return data
+
+    def _kept_data(self) -> Any:  # noqa: ANN401 - the user's batch
+        """Return what came while something else was waited for, if anything did.
+
+        Also out of order the batches of one worker come in its order: its state is that after the
+        last one.
+        """
+        kept = [number for number, task in self._task_info.items() if len(task) == 2]
+        self._keeps_some = len(kept) > 1
+        if self._in_order or not kept:
+            return super()._next_data()
+        number = min(kept)
+        worker, data = self._task_info.pop(number)
+        self._got = number
+        return self._process_data(data, worker)
 
     def _put_back(self) -> None:
         """Keep what had arrived and was not noted yet when a signal handler raised."""

@@ -310,6 +310,9 @@ def cases(count, seed, *, workers=(0, 1, 2, 3)):
             timeout=draw.choice([0, 0, 30]) if number else 0,
             seed=draw.randrange(3),
         )
+        if case.dataset == "bad iter" and case.persistent:
+            # Its second epoch kills torch's workers, and is an exception like any other here.
+            case = dataclasses.replace(case, epochs=1)
         drawn[case] = None
     return list(drawn)
 
