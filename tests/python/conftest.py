@@ -35,3 +35,13 @@ def program(tmp_path):
         return done
 
     return run
+
+
+@pytest.fixture
+def lane():
+    """A hub of the transport and the end of its only worker, both in this process."""
+    from feedline._transport import Hub  # torch, which not all tests need
+
+    hub = Hub(1)
+    yield hub, hub.worker_end(0)
+    hub.close()
