@@ -26,6 +26,7 @@ MODES = [
     (4, "process"),
     (1, "thread"),
     (2, "thread"),
+    (4, "thread"),
 ]
 
 

@@ -54,6 +54,29 @@ def test_what_follows_a_state_is_what_was_not_delivered(mode, dataset, batch_siz
         assert after == whole[at:], (at, state)
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("dataset", [Stream, Plain], ids=lambda d: d.__name__)
+def test_iterables_can_be_cut_anywhere_and_go_on_in_another_kind_of_worker(
+    workers, dataset, caplog
+):
+    caplog.set_level(logging.ERROR)
+
+    def make(kind):
+        return loader(dataset(13), (workers, kind), batch_size=2)
+
+    whole = values(torch.utils.data.DataLoader(dataset(13), batch_size=2, num_workers=workers))
+    kinds = ["process", "thread"] if workers else ["process"]
+    assert [values(make(kind)) for kind in kinds] == [whole] * len(kinds)
+    for at in range(len(whole) + 1):
+        first = make(kinds[at % len(kinds)])
+        iterator = iter(first)
+        taken = values(itertools.islice(iterator, at))
+        second = make(kinds[at % len(kinds) - 1])
+        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        del iterator
+        assert taken + values(second) == whole, at
+
+
 @pytest.mark.parametrize("mode", FEW, ids=str)
 @pytest.mark.parametrize("every", [1, 2, 3, 7, None])
 @pytest.mark.parametrize("dataset", [Counting, Stream], ids=lambda d: d.__name__)
@@ -126,12 +149,17 @@ EXTRA = ("_feedline",)
 
 def test_states_of_stateless_datasets_are_small():
     for workers in (0, 1, 2, 4):
-        one = loader(Numbers(50_000), (workers, "thread"), shuffle=True)
-        iterator = iter(one)
-        next(iterator)
-        state = one.state_dict()
-        assert len(pickle.dumps(state)) <= 300 + 100 * workers
-        assert json.loads(json.dumps(state)) == state
+        for settings in ({"shuffle": True}, {"shuffle": True, "seed": 1234}, {}):
+            one = loader(Numbers(10**6), (workers, "thread"), **settings)
+            iterator = iter(one)
+            next(iterator)
+            state = one.state_dict()
+            assert json.loads(json.dumps(state)) == state
+            # Far into a long epoch numbers are longer.
+            text = json.dumps(state).replace('yielded": 1', 'yielded": 300000')
+            text = text.replace('"at": [0, 1,', '"at": [0, 300000,')
+            state = json.loads(text.replace('step": 1', 'step": 300000'))
+            assert len(pickle.dumps(state)) <= 300 + 100 * workers, (workers, settings)
 
 
 @pytest.mark.parametrize("mode", FEW, ids=str)

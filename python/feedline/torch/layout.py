@@ -33,7 +33,7 @@ def state_of(thing: object) -> Any:  # noqa: ANN401 - the user's state
     return thing.state_dict() if isinstance(thing, Stateful) else None
 
 
-# States are small: torch's own samplers have a letter.
+# States are small: torch's own samplers have a letter, and a seed is written as "=7".
 _SHORT = {"Sequential": "S", "Random": "R"}
 
 
@@ -46,7 +46,7 @@ class About(NamedTuple):
     sampler: str = ""
 
     def __str__(self) -> str:
-        sampler = _SHORT.get(self.sampler, self.sampler)
+        sampler = _SHORT.get(self.sampler, self.sampler).removeprefix("seed")
         return f"{self.version} {self.epoch} {self.samples} {sampler}"
 
     @classmethod
@@ -54,6 +54,7 @@ class About(NamedTuple):
         """Read what `str` wrote."""
         version, epoch, samples, sampler = text.split(" ", 3)
         sampler = next((name for name, short in _SHORT.items() if short == sampler), sampler)
+        sampler = f"seed{sampler}" if sampler.startswith("=") else sampler
         return cls(int(version), int(epoch), None if samples == "None" else int(samples), sampler)
 
 
@@ -129,9 +130,9 @@ def with_workers(start: Start) -> dict[str, Any]:
         "_shared_seed": start.shared_seed,
         "_base_seed": start.base_seed,
     }
-    if start.num_workers == 1:
-        # torchdata's names alone would take more than a state of one worker may (400 bytes), so
-        # those that say nothing are left out.
+    if start.num_workers == 1 or "at" in (start.sampler_iter_state or ()):
+        # What says nothing is left out where torchdata could not read the state anyway (an order by
+        # seed), and where its names alone take more than a state may: 400 bytes with one worker.
         main = {name: value for name, value in main.items() if value is not None}
     return {
         "_snapshot": {

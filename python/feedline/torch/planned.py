@@ -95,7 +95,8 @@ class Planned:
     def state(self, yielded: int) -> dict[str, Any]:
         """Return where it is when so many batches of the epoch have been delivered."""
         whole = self._route.state(self.epoch, self._first + yielded)
-        said = {"at": [whole[name] for name in _PLACE], "plan": whole["plan"]}
+        # A number is shorter than its digits, and states are small.
+        said = {"at": [whole[name] for name in _PLACE], "plan": int(str(whole["plan"]), 16)}
         for name, usual in _USUAL.items():
             if whole.get(name, usual) != usual:
                 said[name] = whole[name]
@@ -117,7 +118,7 @@ class Planned:
             msg = "this state was taken without seed=; make the loader as it was then"
             raise StateError(msg)
         place = dict(zip(_PLACE, said["at"], strict=True))
-        state = self._route.state(0, 0) | _USUAL | {"plan": said["plan"]} | place
+        state = self._route.state(0, 0) | _USUAL | {"plan": f"{said['plan']:016x}"} | place
         state |= {name: said[name] for name in _USUAL if name in said}
         self.epoch, self._first = self._route.resume(json.dumps(state), force)
         self.begun = False
