@@ -3,6 +3,9 @@
 A message is what a worker hands over: an index, a label and an array. The sender sends as many as
 fit into the time; the receiver decodes each and says when it had the last. Latency is half of a
 round trip, the median of some.
+
+Shared memory is feedline's own transport, the one under its process workers: what a format can hand
+over in parts is written once and viewed where it is. The other ways take one piece of bytes.
 """
 
 from __future__ import annotations
@@ -15,13 +18,16 @@ import queue
 import struct
 import threading
 import time
-from multiprocessing import shared_memory
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from feedline import _feedline
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    Part = bytes | memoryview
 
 __all__ = ["measure"]
 
@@ -31,8 +37,8 @@ TRIPS = 15
 #: The most messages of one measurement.
 MOST = 20_000
 
-#: Blocks of shared memory that a sender fills in turn.
-BLOCKS = 4
+#: Messages that may be on their way at a time.
+AHEAD = 4
 
 Message = tuple[int, int, np.ndarray]
 
@@ -43,8 +49,11 @@ class Format(Protocol):
     def encode(self, message: Message) -> bytes:
         """Make bytes of a message."""
 
-    def decode(self, data: bytes | memoryview) -> Message:
-        """Make a message of bytes."""
+    def parts(self, message: Message) -> list[Part]:
+        """Make parts of a message, for a way that need not join them."""
+
+    def decode(self, parts: Sequence[Part]) -> Message:
+        """Make a message of bytes, or of parts."""
 
 
 class Raw:
@@ -52,25 +61,35 @@ class Raw:
 
     def encode(self, message: Message) -> bytes:
         """Make bytes of a message."""
-        index, label, array = message
-        return struct.pack("<qq", index, label) + array.tobytes()
+        return b"".join(self.parts(message))
 
-    def decode(self, data: bytes | memoryview) -> Message:
-        """Make a message of bytes."""
-        index, label = struct.unpack_from("<qq", data)
-        return index, label, np.frombuffer(data, np.uint8, offset=16)
+    def parts(self, message: Message) -> list[Part]:
+        """Leave the array where it is."""
+        index, label, array = message
+        return [struct.pack("<qq", index, label), array.data]
+
+    def decode(self, parts: Sequence[Part]) -> Message:
+        """Make a message of bytes, or of parts."""
+        index, label = struct.unpack_from("<qq", parts[0])
+        return index, label, np.frombuffer(parts[-1], np.uint8, offset=16 if len(parts) == 1 else 0)
 
 
 class Pickle:
-    """Python's own format, protocol 5."""
+    """Python's own format, protocol 5: arrays beside the pickle where the way allows it."""
 
     def encode(self, message: Message) -> bytes:
         """Make bytes of a message."""
         return pickle.dumps(message, protocol=5)
 
-    def decode(self, data: bytes | memoryview) -> Message:
-        """Make a message of bytes."""
-        message: Message = pickle.loads(data)
+    def parts(self, message: Message) -> list[Part]:
+        """Leave the array where it is."""
+        beside: list[pickle.PickleBuffer] = []
+        inside = pickle.dumps(message, protocol=5, buffer_callback=beside.append)
+        return [inside, *(buffer.raw() for buffer in beside)]
+
+    def decode(self, parts: Sequence[Part]) -> Message:
+        """Make a message of bytes, or of parts."""
+        message: Message = pickle.loads(parts[0], buffers=parts[1:])
         return message
 
 
@@ -83,11 +102,15 @@ class Json:
         text = base64.b64encode(array.tobytes()).decode()
         return json.dumps({"index": index, "label": label, "array": text}).encode()
 
-    def decode(self, data: bytes | memoryview) -> Message:
+    def parts(self, message: Message) -> list[Part]:
+        """Make one part."""
+        return [self.encode(message)]
+
+    def decode(self, parts: Sequence[Part]) -> Message:
         """Make a message of bytes."""
-        parts = json.loads(bytes(data))
-        array = np.frombuffer(base64.b64decode(parts["array"]), np.uint8)
-        return parts["index"], parts["label"], array
+        read = json.loads(bytes(parts[0]))
+        array = np.frombuffer(base64.b64decode(read["array"]), np.uint8)
+        return read["index"], read["label"], array
 
 
 class Protobuf:
@@ -114,9 +137,13 @@ class Protobuf:
         data: bytes = sample.SerializeToString()
         return data
 
-    def decode(self, data: bytes | memoryview) -> Message:
+    def parts(self, message: Message) -> list[Part]:
+        """Make one part."""
+        return [self.encode(message)]
+
+    def decode(self, parts: Sequence[Part]) -> Message:
         """Make a message of bytes."""
-        sample = self._kind.FromString(bytes(data))
+        sample = self._kind.FromString(bytes(parts[0]))
         return sample.index, sample.label, np.frombuffer(sample.array, np.uint8)
 
 
@@ -128,105 +155,139 @@ FORMATS: dict[str, Callable[[], Format]] = {
 }
 
 
-class Channel(Protocol):
-    """One direction of bytes."""
+class Way(Protocol):
+    """A way between a worker and a consumer. What the consumer says are empty requests."""
 
-    def send(self, data: bytes | None) -> None:
-        """Send bytes; ``None`` says that there are no more."""
+    def send(self, form: Format, message: Message | None) -> None:
+        """Send a message to the consumer, or that there are no more."""
 
-    def receive(self) -> bytes | memoryview | None:
-        """Wait for bytes."""
+    def receive(self) -> Sequence[Part] | None:
+        """Wait for a message; ``None`` if there are no more."""
+
+    def ask(self) -> None:
+        """Send a request to the worker."""
+
+    def asked(self) -> None:
+        """Wait for a request."""
 
     def release(self) -> None:
-        """Say that the last received bytes are no longer needed."""
+        """Say that the consumer needs the last message no longer."""
+
+    def close(self) -> None:
+        """Let go of what the way needed."""
 
 
 class Queued:
-    """A queue: of a thread, or of another process."""
+    """Two queues: of threads, or of processes."""
 
-    def __init__(self, way: Any) -> None:  # noqa: ANN401 - one of several queues
-        self._queue = way
+    def __init__(self, there: Any, back: Any) -> None:  # noqa: ANN401 - of either kind
+        self._there, self._back = there, back
 
-    def send(self, data: bytes | None) -> None:
-        """Send bytes."""
-        self._queue.put(data)
+    def send(self, form: Format, message: Message | None) -> None:
+        """Send a message."""
+        self._there.put(None if message is None else form.encode(message))
 
-    def receive(self) -> bytes | memoryview | None:
-        """Wait for bytes."""
-        received: bytes | None = self._queue.get()
-        return received
+    def receive(self) -> Sequence[Part] | None:
+        """Wait for a message."""
+        data: bytes | None = self._there.get()
+        return None if data is None else [data]
+
+    def ask(self) -> None:
+        """Send a request."""
+        self._back.put(b"?")
+
+    def asked(self) -> None:
+        """Wait for a request."""
+        self._back.get()
 
     def release(self) -> None:
         """Do nothing: bytes are owned."""
+
+    def close(self) -> None:
+        """Do nothing: queues go by themselves."""
 
 
 class Piped:
-    """A pipe between processes."""
+    """Two pipes between processes."""
 
     def __init__(self) -> None:
-        self._reader, self._writer = multiprocessing.Pipe(duplex=False)
+        self._there = multiprocessing.Pipe(duplex=False)
+        self._back = multiprocessing.Pipe(duplex=False)
 
-    def send(self, data: bytes | None) -> None:
-        """Send bytes."""
-        self._writer.send_bytes(b"" if data is None else data)
+    def send(self, form: Format, message: Message | None) -> None:
+        """Send a message."""
+        self._there[1].send_bytes(b"" if message is None else form.encode(message))
 
-    def receive(self) -> bytes | memoryview | None:
-        """Wait for bytes."""
-        return self._reader.recv_bytes() or None
+    def receive(self) -> Sequence[Part] | None:
+        """Wait for a message."""
+        data = self._there[0].recv_bytes()
+        return [data] if data else None
+
+    def ask(self) -> None:
+        """Send a request."""
+        self._back[1].send_bytes(b"?")
+
+    def asked(self) -> None:
+        """Wait for a request."""
+        self._back[0].recv_bytes()
 
     def release(self) -> None:
         """Do nothing: bytes are owned."""
 
+    def close(self) -> None:
+        """Close both."""
+        for end in (*self._there, *self._back):
+            end.close()
+
 
 class Shared:
-    """Blocks of shared memory, used in turn; a pipe says which is full, another which is free."""
+    """feedline's transport. A worker may be some messages ahead, as with `prefetch_factor`."""
 
-    def __init__(self, room: int) -> None:
-        self._block = shared_memory.SharedMemory(create=True, size=room * BLOCKS)
-        memory = self._block.buf
-        if memory is None:
-            msg = "the shared memory is closed"
-            raise ValueError(msg)
-        self._memory = memory
-        self._room = room
-        self._full = multiprocessing.Pipe(duplex=False)
-        self._free = multiprocessing.Pipe(duplex=False)
-        for number in range(BLOCKS):
-            self._free[1].send_bytes(struct.pack("<q", number))
-        self._held = 0
-        self._view: memoryview | None = None
+    def __init__(self) -> None:
+        self._hub = _feedline.TransportHub(1)
+        self._end = self._hub.worker_end(0)
+        self._requests, self._may_send = 0, AHEAD
 
-    def send(self, data: bytes | None) -> None:
-        """Write bytes to a free block."""
-        if data is None:
-            self._full[1].send_bytes(struct.pack("<qq", 0, -1))
+    def send(self, form: Format, message: Message | None) -> None:
+        """Write each part once into shared memory."""
+        if message is None:
+            self._end.send(b"end", [])
             return
-        (number,) = struct.unpack("<q", self._free[0].recv_bytes())
-        start = number * self._room
-        self._memory[start : start + len(data)] = data
-        self._full[1].send_bytes(struct.pack("<qq", number, len(data)))
+        while self._may_send == 0:
+            self._hear()
+        self._may_send -= 1
+        self._end.send(b"", form.parts(message))
 
-    def receive(self) -> bytes | memoryview | None:
-        """Wait for a full block and view it."""
-        number, length = struct.unpack("<qq", self._full[0].recv_bytes())
-        if length < 0:
+    def receive(self) -> Sequence[Part] | None:
+        """Wait for a message and view its parts."""
+        parcel = self._hub.receive()
+        if parcel is None or parcel[1]:
             return None
-        self._held = number
-        self._view = self._memory[number * self._room :][:length]
-        return self._view
+        return [memoryview(part) for part in parcel[2]]
+
+    def ask(self) -> None:
+        """Send a request."""
+        self._hub.send(0, b"?")
+
+    def asked(self) -> None:
+        """Wait for a request."""
+        while self._requests == 0:
+            self._hear()
+        self._requests -= 1
 
     def release(self) -> None:
-        """Give the block back."""
-        if self._view is not None:
-            self._view.release()
-            self._view = None
-        self._free[1].send_bytes(struct.pack("<q", self._held))
+        """Let the worker make one more; its blocks went back with the last view."""
+        self._hub.send(0, b"+")
+
+    def _hear(self) -> None:
+        if self._end.receive() == b"+":
+            self._may_send += 1
+        else:
+            self._requests += 1
 
     def close(self) -> None:
         """Give the memory back."""
-        self._memory = memoryview(b"")
-        self._block.close()
-        self._block.unlink()
+        self._hub.close()
 
 
 def measure(way: str, form: str, size: int, seconds: float) -> dict[str, float]:
@@ -248,83 +309,84 @@ def measure(way: str, form: str, size: int, seconds: float) -> dict[str, float]:
     dict
         ``seconds``, ``items``, ``bytes`` and ``latency_s``.
 
+    Raises
+    ------
+    OSError
+        Shared memory was asked for and this is not Linux.
+
     Examples
     --------
     >>> measure("threads", "raw", 1000, 0.01)["bytes"] > 0
     True
     """
-    there, back = _channel(way, size), _channel(way, size)
-    sends = (there, back, form, size, seconds)
+    # Made before anybody waits: what cannot be made must not leave the other side waiting.
+    used, coding = _way(way), FORMATS[form]()
+    serve: Any = {"target": _serve, "args": (used, coding, size, seconds)}
     context = multiprocessing.get_context("fork")
-    sender: Any = (
-        threading.Thread(target=_serve, args=sends)
-        if way == "threads"
-        else context.Process(target=_serve, args=sends)
-    )
+    sender: Any = threading.Thread(**serve) if way == "threads" else context.Process(**serve)
     sender.start()
     try:
-        return _receive(there, back, FORMATS[form](), size)
+        return _receive(used, coding, size)
     finally:
         sender.join()
-        for channel in (there, back):
-            if isinstance(channel, Shared):
-                channel.close()
+        used.close()
 
 
-def _channel(way: str, size: int) -> Channel:
+def _way(way: str) -> Way:
     if way == "threads":
-        return Queued(queue.Queue(BLOCKS))
+        return Queued(queue.Queue(AHEAD), queue.Queue(AHEAD))
     if way == "queue":
-        return Queued(multiprocessing.get_context("fork").Queue(BLOCKS))
-    # Base 64 needs a third more than the array itself.
-    return Piped() if way == "pipe" else Shared(size * 3 // 2 + 4096)
+        context = multiprocessing.get_context("fork")
+        return Queued(context.Queue(AHEAD), context.Queue(AHEAD))
+    if way == "pipe":
+        return Piped()
+    if not hasattr(_feedline, "TransportHub"):
+        raise OSError("feedline's shared memory needs Linux; leave it out with --set ways=['pipe']")
+    return Shared()
 
 
-def _serve(there: Channel, back: Channel, form: str, size: int, seconds: float) -> None:
+def _serve(way: Way, coding: Format, size: int, seconds: float) -> None:
     """Answer some messages one by one, then send as many as fit into the time."""
-    encoding = FORMATS[form]()
     array = np.random.default_rng(0).integers(0, 256, size, np.uint8)
     for index in range(TRIPS):
-        back.receive()
-        back.release()
-        there.send(encoding.encode((index, 0, array)))
-    back.receive()
-    back.release()
+        way.asked()
+        way.send(coding, (index, 0, array))
+    way.asked()
     end = time.monotonic() + seconds
     for index in range(MOST):
-        there.send(encoding.encode((index, index % 10, array)))
+        way.send(coding, (index, index % 10, array))
         if time.monotonic() >= end:
             break
-    there.send(None)
+    way.send(coding, None)
 
 
-def _receive(there: Channel, back: Channel, decoding: Format, size: int) -> dict[str, float]:
+def _receive(way: Way, decoding: Format, size: int) -> dict[str, float]:
     trips = []
     for _ in range(TRIPS):
         asked = time.monotonic()
-        back.send(b"?")
-        _take(there, decoding, size)
+        way.ask()
+        _take(way, decoding, size)
         trips.append(time.monotonic() - asked)
     began = time.monotonic()
-    back.send(b"?")
+    way.ask()
     items = 0
-    while _take(there, decoding, size):
+    while _take(way, decoding, size):
         items += 1
     seconds = time.monotonic() - began
     latency = sorted(trips)[TRIPS // 2] / 2
     return {"seconds": seconds, "items": items, "bytes": items * size, "latency_s": latency}
 
 
-def _take(there: Channel, decoding: Format, size: int) -> bool:
+def _take(way: Way, decoding: Format, size: int) -> bool:
     """Take a message and touch its array, as a consumer would; false at the end."""
-    data = there.receive()
-    if data is None:
+    parts = way.receive()
+    if parts is None:
         return False
-    _, _, array = decoding.decode(data)
+    _, _, array = decoding.decode(parts)
     if len(array) != size:
         msg = f"a message of {len(array)} bytes came, {size} were sent"
         raise ValueError(msg)
     array.max()
-    del array, data
-    there.release()
+    del array, parts
+    way.release()
     return True
