@@ -42,7 +42,9 @@ DISTRIBUTIONS = (
     "spdl",
     "grain",
     "tensorflow",
+    "tensorflow-cpu",
     "nvidia-dali-cuda120",
+    "nvidia-dali-cuda130",
     "pillow",
     "protobuf",
 )
@@ -190,6 +192,8 @@ class Course:
         }
         if self._traces:
             trace = np.concatenate(self._traces)
+            # Whoever made a trial sample before the run has a number, too: count those who worked.
+            trace[:, 0] = np.unique(trace[:, 0], return_inverse=True)[1]
             figures["fetch_s"] = float((trace[:, 3] - trace[:, 2]).mean())
             answer["trace"] = [
                 [

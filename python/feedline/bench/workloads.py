@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["Delay", "Images", "Preprocessed", "Workload", "workload"]
 
 
+#: Mean and standard deviation of ImageNet's channels, by which pictures are normalised.
+MEAN = (0.485, 0.456, 0.406)
+DEVIATION = (0.229, 0.224, 0.225)
+
+
 class Workload(Protocol):
     """Samples by index, made by Python code."""
 
@@ -65,13 +70,18 @@ class Images:
     ----------
     folder
         Folder with a folder of pictures for each class.
+
+    Attributes
+    ----------
+    paths
+        The files, in the order of their indices.
     """
 
     def __init__(self, folder: str) -> None:
         endings = {".jpg", ".jpeg", ".png", ".webp"}
         found = sorted(Path(folder).glob("*/*"))
-        self._paths = [str(path) for path in found if path.suffix.lower() in endings]
-        self.size: int | None = len(self._paths)
+        self.paths = [str(path) for path in found if path.suffix.lower() in endings]
+        self.size: int | None = len(self.paths)
         self._open: Any = None
         self._transform: Any = None
 
@@ -84,14 +94,14 @@ class Images:
 
     def sample(self, index: int) -> Any:  # noqa: ANN401 - a tensor
         """Decode, resize, crop and normalise a picture."""
-        with self._open(self._paths[index]) as image:
+        with self._open(self.paths[index]) as image:
             return self._transform(image.convert("RGB"))
 
 
 def _imagenet() -> Any:  # noqa: ANN401 - a transform
     from torchvision import transforms
 
-    normalize = transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    normalize = transforms.Normalize(MEAN, DEVIATION)
     return transforms.Compose(
         [
             transforms.Resize(256),
@@ -109,18 +119,23 @@ class Preprocessed:
     ----------
     folder
         Folder of the files.
+
+    Attributes
+    ----------
+    paths
+        The files, in the order of their indices.
     """
 
     def __init__(self, folder: str) -> None:
-        self._paths = [str(path) for path in sorted(Path(folder).glob("*.npy"))]
-        self.size: int | None = len(self._paths)
+        self.paths = [str(path) for path in sorted(Path(folder).glob("*.npy"))]
+        self.size: int | None = len(self.paths)
 
     def ready(self) -> None:
         """Need nothing more."""
 
     def sample(self, index: int) -> Any:  # noqa: ANN401 - an array
         """Read a file."""
-        return np.load(self._paths[index])
+        return np.load(self.paths[index])
 
 
 def workload(described: Mapping[str, Any]) -> Workload:

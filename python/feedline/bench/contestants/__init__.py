@@ -24,6 +24,9 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "dali": ("dali_pipeline", ("nvidia.dali",)),
 }
 
+#: What to install for a package that is called otherwise.
+DISTRIBUTIONS = {"spdl.pipeline": "spdl", "nvidia.dali": "nvidia-dali-cuda120"}
+
 
 def contestant(name: str) -> Contestant:
     """Load a contestant's code, and with it the packages that it needs."""
@@ -35,7 +38,8 @@ def absence(name: str) -> str | None:
     """Say why a contestant cannot take part; ``None`` if it can."""
     for package in NAMES[name][1]:
         if not _is_there(package):
-            return f"{package} is not installed"
+            name = DISTRIBUTIONS.get(package, package)
+            return f"{name} is not installed (`pip install {name}`)"
     return None
 
 

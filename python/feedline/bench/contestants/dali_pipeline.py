@@ -8,6 +8,7 @@ import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 
 from feedline.bench.jobs import Batch
+from feedline.bench.workloads import DEVIATION, MEAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +33,7 @@ class Loading:
 
     def _pipeline(self, job: Job) -> Any:  # noqa: ANN401 - DALI has no types
         kind, folder = job.described["kind"], job.described.get("folder")
-        mean = [255 * value for value in (0.485, 0.456, 0.406)]
-        deviation = [255 * value for value in (0.229, 0.224, 0.225)]
+        mean, deviation = ([255 * value for value in it] for it in (MEAN, DEVIATION))
 
         @pipeline_def(  # type: ignore[untyped-decorator]
             batch_size=job.batch_size,
@@ -45,12 +45,18 @@ class Loading:
             if kind == "images":
                 files, _ = fn.readers.file(file_root=folder)
                 pictures = fn.decoders.image(files, device="cpu", output_type=types.RGB)
-                pictures = fn.resize(pictures, resize_shorter=256)
+                # The two roundings that torchvision has: a whole number of pixels, then the crop.
+                pictures = fn.resize(pictures, resize_shorter=256, subpixel_scale=False)
                 return fn.crop_mirror_normalize(
-                    pictures, crop=(224, 224), mean=mean, std=deviation, dtype=types.FLOAT
+                    pictures,
+                    crop=(224, 224),
+                    rounding="truncate",
+                    mean=mean,
+                    std=deviation,
+                    dtype=types.FLOAT,
                 )
             if kind == "preprocessed":
-                return fn.readers.numpy(file_root=folder)
+                return fn.readers.numpy(file_root=folder, file_filter="*.npy")
             return fn.external_source(
                 source=lambda info: np.asarray(job.workload.sample(info.idx_in_epoch)),
                 batch=False,

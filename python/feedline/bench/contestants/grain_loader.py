@@ -1,4 +1,4 @@
-"""Grain's map datasets, read by threads or processes."""
+"""Grain's map datasets, read by threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import grain
 import numpy as np
 
-from feedline.bench.jobs import Batch, Traced
+from feedline.bench.jobs import Batch, Traced, WorkerNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,13 +20,14 @@ class Samples:
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
+        self._numbers = WorkerNumbers()
 
     def __len__(self) -> int:
         return len(self._traced)
 
     def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - arrays
-        values, _ = self._traced.sample(int(index), 0)
-        return np.asarray(values)
+        values, trace = self._traced.sample(int(index), self._numbers.mine())
+        return np.asarray(values), trace
 
 
 class Loading:
@@ -40,7 +41,7 @@ class Loading:
             prefetch_buffer_size=max(job.workers * job.prefetch * job.batch_size, 1),
         )
         batches = data.to_iter_dataset(options).batch(job.batch_size)
-        return map(Batch, iter(batches))
+        return (Batch(values, trace) for values, trace in batches)
 
     def figures(self) -> dict[str, float]:
         """Tell nothing more."""

@@ -1,4 +1,4 @@
-"""tf.data; pictures by TensorFlow's own operations."""
+"""tf.data; files by TensorFlow's own operations."""
 
 from __future__ import annotations
 
@@ -8,35 +8,72 @@ import numpy as np
 import tensorflow as tf
 
 from feedline.bench.jobs import Batch, Traced
+from feedline.bench.workloads import DEVIATION, MEAN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from feedline.bench.jobs import Job
 
 
 class Loading:
-    """`tf.data.Dataset.range`, a parallel map over Python code, batches, prefetch."""
+    """A parallel map over indices or paths in input order, batches, prefetch."""
 
     def load(self, job: Job) -> Iterator[Batch]:
         """Start the threads."""
-        traced = Traced(job.workload, job.samples)
-
-        def make(index: Any) -> Any:  # noqa: ANN401 - an array
-            return np.asarray(traced.sample(int(index), 0)[0], np.float32)
-
-        shape = np.asarray(traced.sample(0, 0)[0]).shape
-
-        def mapped(index: Any) -> Any:  # noqa: ANN401 - a tensor
-            return tf.ensure_shape(tf.numpy_function(make, [index], tf.float32), shape)
-
+        paths = getattr(job.workload, "paths", None)
+        source: Any
+        if paths is None:
+            source, make = tf.data.Dataset.range(job.samples), _python(job)
+        else:
+            source = tf.data.Dataset.from_tensor_slices(paths).repeat().take(job.samples)
+            make = _picture if job.described["kind"] == "images" else _array_like(paths[0])
         workers = max(job.workers, 1)
-        data = tf.data.Dataset.range(job.samples).map(
-            mapped, num_parallel_calls=workers, deterministic=True
-        )
+        data = source.map(make, num_parallel_calls=workers, deterministic=True)
         data = data.batch(job.batch_size).prefetch(workers * job.prefetch)
         return map(Batch, data.as_numpy_iterator())
 
     def figures(self) -> dict[str, float]:
         """Tell nothing more."""
         return {}
+
+
+def _picture(path: Any) -> Any:  # noqa: ANN401 - a tensor
+    """Decode, resize, crop and normalise a picture, as `workloads.Images` does."""
+    # The exact transform is what all others use; TensorFlow's default is a faster, coarser one.
+    data = tf.io.read_file(path)
+    picture = tf.io.decode_jpeg(data, channels=3, dct_method="INTEGER_ACCURATE")
+    height, width = tf.shape(picture)[0], tf.shape(picture)[1]
+    short = tf.minimum(height, width)
+    size = tf.stack([256 * height // short, 256 * width // short])
+    picture = tf.image.resize(picture, size, antialias=True)
+    corner = tf.cast(tf.round((size - 224) / 2), tf.int32)
+    picture = tf.slice(picture, [corner[0], corner[1], 0], [224, 224, 3])
+    picture = (picture / 255 - tf.constant(MEAN)) / tf.constant(DEVIATION)
+    return tf.transpose(picture, [2, 0, 1])
+
+
+def _array_like(path: str) -> Callable[[Any], Any]:
+    """Read .npy files that are all like the first one: the same header, then the numbers."""
+    array = np.load(path, mmap_mode="r")
+    shape, head = array.shape, array.offset
+
+    def read(path: Any) -> Any:  # noqa: ANN401 - a tensor
+        numbers = tf.strings.substr(tf.io.read_file(path), head, -1)
+        return tf.reshape(tf.io.decode_raw(numbers, tf.as_dtype(array.dtype)), shape)
+
+    return read
+
+
+def _python(job: Job) -> Callable[[Any], Any]:
+    traced = Traced(job.workload, job.samples)
+
+    def make(index: Any) -> Any:  # noqa: ANN401 - an array
+        return np.asarray(traced.sample(int(index), 0)[0], np.float32)
+
+    shape = np.asarray(job.workload.sample(0)).shape
+
+    def mapped(index: Any) -> Any:  # noqa: ANN401 - a tensor
+        return tf.ensure_shape(tf.numpy_function(make, [index], tf.float32), shape)
+
+    return mapped

@@ -54,16 +54,17 @@ class Loading:
             batches = Prefetcher(
                 Batcher(node, job.batch_size), prefetch_factor=job.workers * job.prefetch
             )
-        return map(_collated, iter(Loader(batches)))
+        # Workers are told apart by process number; reports count them from 0.
+        numbers: dict[float, int] = {}
+
+        def collated(samples: list[Any]) -> Batch:
+            batch = batch_of(timed_collate(samples))
+            for row in batch.trace:
+                row[0] = numbers.setdefault(row[0], len(numbers))
+            return batch
+
+        return map(collated, iter(Loader(batches)))
 
     def figures(self) -> dict[str, float]:
         """Tell nothing more."""
         return {}
-
-
-def _collated(samples: list[Any]) -> Batch:
-    batch = batch_of(timed_collate(samples))
-    # Workers are told apart by process number; reports count them from 0.
-    numbers = {number: place for place, number in enumerate(sorted(set(batch.trace[:, 0])))}
-    batch.trace[:, 0] = [numbers[number] for number in batch.trace[:, 0]]
-    return batch
