@@ -1,11 +1,14 @@
 """`feedline bench`, `report` and `generate`, from outside and at tiny sizes."""
 
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +18,12 @@ TINY = ["--set", "batch_size=4", "--set", "batches=3", "--set", "delay_ms=1", "-
 TINY += ["--set", "shape=[3,8,8]"]
 
 
-def command(*arguments, **settings):
+def command(*arguments, timeout=85, **settings):
     return subprocess.run(
         [sys.executable, "-m", "feedline", "-q", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=85,
+        timeout=timeout,
         check=False,
         **settings,
     )
@@ -175,15 +178,79 @@ def test_grid_lists_what_does_not_fit_into_memory(tmp_path):
     assert all(check["agrees"] for check in checks), checks
 
 
+@pytest.mark.timeout(180)  # three processes that import torch and torchvision, one by one
 def test_compare_checks_outputs_of_all_who_are_there(tmp_path):
     few = ["--rounds", "2", "--set", "batches=3", "--set", "batch_size=4", "--set", "samples=12"]
-    done = command("bench", "compare", "--quick", *few, "--out", tmp_path / "out", "--json")
+    out = ["--out", tmp_path / "out", "--json"]
+    done = command("bench", "compare", "--quick", *few, *out, timeout=170)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     there = {point["point"]["contestants"] for point in found["points"]}
     assert {"torch", "torchdata", "feedline", "feedline.torch"} <= there
     assert all(check["agrees"] for check in found["checks"])
     assert any("as fast as torch" in sentence for sentence in found["verdict"])
+
+
+def test_a_cold_cache_is_read_from_storage_and_said(tmp_path):
+    few = ["--rounds", "1", "--set", "batches=2", "--set", "batch_size=4", "--set", "samples=8"]
+    few += ["--set", "cache=cold", "--contestants", "feedline", "--out", tmp_path / "out"]
+    done = command("bench", "compare", "--quick", *few)
+    assert done.returncode == 0, done.stderr
+    header, *rest = lines(tmp_path / "out")
+    assert header["page_cache"].startswith("cold; before every run the files were dropped")
+    (run,) = (line for line in rest if line["kind"] == "measurement")
+    # On a file system in memory nothing can be dropped, and that is said.
+    in_memory = "the files seem to lie in memory" in done.stdout
+    assert in_memory == (run["usage"]["storage_read_bytes"] == 0)
+
+
+def test_warm_up_runs_are_said_and_not_counted(workers):
+    out, _ = workers
+    header, *rest = lines(out)
+    assert header["warm_ups"] == 2
+    assert {line["round"] for line in rest if line["kind"] == "measurement"} == {1}
+    assert "these 2 runs do not count" in (out / "report.html").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="process trees are metered on Linux")
+def test_gpus_are_watched_where_there_are_some(tmp_path):
+    """By a double of NVIDIA's library: two devices, 40 % busy on average, 3 GiB in use."""
+    source = Path(__file__).parents[2] / "crates/feedline-bench/tests/nvml_double/nvml_double.c"
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None or not source.exists():
+        pytest.skip("needs a C compiler and the sources")
+    double = tmp_path / "libnvml_double.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", double, source], check=True, timeout=60)
+    settings = {"env": {**os.environ, "FEEDLINE_NVML": str(double)}}
+    few = [*TINY, "--workers", "0", "--set", "batches=20", "--set", "delay_ms=5"]
+    few += ["--contestants", "feedline", "--out", tmp_path / "out"]
+    done = command("bench", "workers", *few, **settings)
+    assert done.returncode == 0, done.stderr
+    header, *rest = lines(tmp_path / "out")
+    assert header["machine"]["gpus"] == ["Double A100, 8.00 GiB", "Double B200, 8.00 GiB"]
+    (run,) = (line for line in rest if line["kind"] == "measurement")
+    assert run["usage"]["gpu_busy"] == pytest.approx(0.4)
+    assert run["usage"]["gpu_memory_peak_bytes"] == 3 << 30
+    assert len(run["moments"]) > 2
+    assert all(it["gpu"] == {"busy": 0.4, "memory_bytes": 3 << 30} for it in run["moments"])
+    assert "GPU busy" in done.stdout
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "GPU over time" in page
+    assert "GPU memory over time" in page
+
+
+def test_without_gpus_the_reason_is_recorded(tmp_path):
+    settings = {"env": {**os.environ, "FEEDLINE_NVML": "/no/such/nvml.so"}}
+    few = [*TINY, "--workers", "0", "--contestants", "feedline", "--out", tmp_path / "out"]
+    done = command("bench", "workers", *few, **settings)
+    assert done.returncode == 0, done.stderr
+    header, *rest = lines(tmp_path / "out")
+    assert "cannot load `/no/such/nvml.so`" in header["machine"]["no_gpu"]
+    assert all("gpu_busy" not in line["usage"] for line in rest if line["kind"] == "measurement")
+    assert "GPU" not in done.stdout
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "GPU over time" not in page
+    assert "cannot load `/no/such/nvml.so`" in page
 
 
 def test_transport_and_storage_run_to_their_end(tmp_path):
@@ -214,7 +281,11 @@ def test_generated_pictures_are_pictures_and_the_same_again(tmp_path):
 def test_generated_samples_are_what_numpy_reads(tmp_path):
     done = command("generate", "preprocessed", "--count", 3, "--out", tmp_path / "p")
     assert done.returncode == 0, done.stderr
-    arrays = [np.load(path) for path in sorted((tmp_path / "p").glob("*.npy"))]
+    paths = sorted((tmp_path / "p").glob("*.npy"))
+    arrays = [np.load(path) for path in paths]
+    again = io.BytesIO()
+    np.save(again, arrays[0])
+    assert paths[0].read_bytes() == again.getvalue(), "another form of header, for some readers"
     assert [(it.shape, it.dtype.name) for it in arrays] == [((3, 224, 224), "float32")] * 3
     assert all(np.abs(it).max() < 4 for it in arrays)
 
@@ -227,7 +298,8 @@ WRONG = [
     (["bench", "workers", "--set", "batch_size"], "KEY=VALUE"),
     (["bench", "workers", "--rounds", "0"], "from 1 to"),
     (["bench", "workers", "--contestants", "nobody"], "there is no contestant `nobody`"),
-    (["bench", "workers", "--contestants", "spdl"], "spdl.pipeline is not installed"),
+    (["bench", "workers", "--contestants", "spdl"], "spdl is not installed (`pip install spdl`)"),
+    (["bench", "compare", "--set", "cache=tepid"], "expected `warm` or `cold`"),
     (["bench", "workers", "--python", "/no/such/python"], "--python PATH"),
     (["bench", "missing.toml"], "missing.toml"),
     (["bench", "schedulers", "--set", "policies=['best']"], "there is no policy `best`"),

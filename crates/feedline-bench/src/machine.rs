@@ -4,7 +4,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel;
+use crate::{Gpus, kernel};
 
 /// What a reader needs to know about the machine to place the figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,12 @@ pub struct Machine {
     pub cores: Option<usize>,
     /// Memory of the machine.
     pub memory_bytes: Option<u64>,
+    /// Graphics processors, with their memory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<String>,
+    /// Why no graphics processor is watched, where none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_gpu: Option<String>,
     /// Operating system and architecture.
     pub system: String,
     /// Release of the kernel.
@@ -30,10 +36,16 @@ pub struct Machine {
 impl Machine {
     /// Describes the machine that this runs on.
     pub fn describe() -> Self {
+        let (gpus, no_gpu) = match Gpus::find() {
+            Ok(gpus) => (gpus.names(), None),
+            Err(why) => (Vec::new(), Some(why.to_string())),
+        };
         Self {
             cpu: kernel::cpu_model(),
             cores: thread::available_parallelism().ok().map(usize::from),
             memory_bytes: kernel::memory_bytes(),
+            gpus,
+            no_gpu,
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             kernel: kernel::kernel_version(),
             rustc: option_env!("FEEDLINE_RUSTC_VERSION").map(str::to_owned),
@@ -52,6 +64,7 @@ impl std::fmt::Display for Machine {
         if let Some(bytes) = self.memory_bytes {
             parts.push(format!("{:.1} GiB", bytes as f64 / f64::from(1u32 << 30)));
         }
+        parts.extend(self.gpus.iter().cloned());
         parts.push(self.system.clone());
         parts.extend(self.kernel.as_ref().map(|release| format!("kernel {release}")));
         parts.extend(self.rustc.as_deref().and_then(|it| it.split(" (").next()).map(str::to_owned));

@@ -59,6 +59,12 @@ pub struct Usage {
     /// Bytes sent to storage by the tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_written_bytes: Option<u64>,
+    /// The share of time that GPUs were busy, from 0 to 1: mean over devices and samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_busy: Option<f64>,
+    /// Most bytes of GPU memory in use that a sample saw, over all devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_peak_bytes: Option<u64>,
     /// Load by everybody else on the machine, in cores: (busy time of all cores - CPU time of the
     /// tree) / elapsed time.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::{self, MachineReading, SwitchReading};
 use crate::process_tree::{Ledger, MemoryTrack};
-use crate::{Probe, Usage};
+use crate::{GpuReading, Gpus, Probe, Usage};
 
 /// Below this the kernel's 10 ms ticks make the load of others a guess.
 const SHORTEST_LOAD: Duration = Duration::from_millis(100);
@@ -30,7 +30,14 @@ pub struct Moment {
     pub pss_bytes: u64,
     /// Processes in the tree.
     pub processes: u64,
+    /// Graphics processors of the machine, where some are watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuReading>,
 }
+
+/// Moments stand at least so far apart: CPU time comes in ticks, and that of a child all at once when it
+/// ends, so over a shorter span it says little.
+const SHORTEST_SPAN_S: f64 = 0.03;
 
 /// A longer run keeps every other sample, then every fourth, …
 const MOST_MOMENTS: usize = 240;
@@ -42,7 +49,7 @@ const MOST_MOMENTS: usize = 240;
 /// beginning), because memory peaks and children that end unseen cannot be found afterwards. One sample
 /// reads `stat`, `io` and `smaps_rollup` of each member; the last walks the page tables and costs up to
 /// some milliseconds per gigabyte. The thread never takes more than about 4 % of a core, and what it
-/// took is reported as [`Usage::monitor_cpu_s`].
+/// took is reported as [`Usage::monitor_cpu_s`]. Where there are [`Gpus`], each sample reads them as well.
 ///
 /// The thread exists only between [`begin`](Probe::begin) and [`end`](Probe::end).
 #[derive(Debug)]
@@ -64,6 +71,8 @@ impl SystemProbe {
     pub fn with_interval(interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
         let root = std::process::id();
+        // Finding them takes time, which must not be part of a run.
+        let _ = Gpus::find();
         Self { origin: Instant::now(), interval, root, monitor: None, moments: Vec::new() }
     }
 
@@ -143,8 +152,18 @@ struct Samples {
     ledger: Option<Ledger>,
     series: Series,
     memory: MemoryTrack,
+    gpus: Option<&'static Gpus>,
+    gpu: GpuTrack,
     processes_peak: u64,
     cost: Duration,
+}
+
+/// What GPUs did so far.
+#[derive(Debug, Default)]
+struct GpuTrack {
+    busy: f64,
+    readings: u32,
+    memory_peak: u64,
 }
 
 impl Monitor {
@@ -278,6 +297,8 @@ impl Samples {
             ledger: kernel::tree(root, &[]).map(|readings| Ledger::open(&readings)),
             series: Series::default(),
             memory: MemoryTrack::default(),
+            gpus: Gpus::find().ok(),
+            gpu: GpuTrack::default(),
             processes_peak: 0,
             cost: Duration::ZERO,
         }
@@ -329,10 +350,18 @@ impl Samples {
 
     /// Keeps what is known now for the picture over time.
     fn note(&mut self, started: Instant) {
-        if let (Some(ledger), Some(bytes)) = (&self.ledger, self.memory.last()) {
+        let gpu = self.gpus.and_then(Gpus::read);
+        if let Some(reading) = gpu {
+            self.gpu.busy += reading.busy;
+            self.gpu.readings += 1;
+            self.gpu.memory_peak = self.gpu.memory_peak.max(reading.memory_bytes);
+        }
+        if let (Some(ledger), Some(pss_bytes)) = (&self.ledger, self.memory.last()) {
             let processes = ledger.members().len() as u64;
             self.processes_peak = self.processes_peak.max(processes);
-            self.series.add(started.elapsed(), ledger.cpu(), bytes, processes);
+            let at_s = started.elapsed().as_secs_f64();
+            let moment = Moment { at_s, cores: 0.0, pss_bytes, processes, gpu };
+            self.series.add(moment, ledger.cpu());
         }
     }
 
@@ -356,6 +385,10 @@ impl Samples {
             usage.storage_read_bytes = io.map(|it| it.read_bytes);
             usage.storage_written_bytes = io.map(|it| it.written_bytes);
         }
+        if self.gpu.readings > 0 {
+            usage.gpu_busy = Some(self.gpu.busy / f64::from(self.gpu.readings));
+            usage.gpu_memory_peak_bytes = Some(self.gpu.memory_peak);
+        }
         usage.pss_start_bytes = self.memory.start();
         usage.pss_peak_bytes = self.memory.peak();
         usage.pss_mean_bytes = self.memory.mean();
@@ -368,23 +401,27 @@ impl Samples {
 #[derive(Debug, Default)]
 struct Series {
     moments: Vec<Moment>,
-    last: (Duration, Duration),
+    last: (f64, Duration),
     seen: u64,
     stride: u64,
 }
 
 impl Series {
-    fn add(&mut self, at: Duration, cpu: Duration, pss_bytes: u64, processes: u64) {
+    /// Adds a moment; its busy cores follow from the CPU time so far.
+    fn add(&mut self, moment: Moment, cpu: Duration) {
+        if moment.at_s - self.last.0 < SHORTEST_SPAN_S {
+            return;
+        }
         self.stride = self.stride.max(1);
         self.seen += 1;
         if !(self.seen - 1).is_multiple_of(self.stride) {
             return;
         }
-        let span = at.saturating_sub(self.last.0).as_secs_f64();
+        let span = moment.at_s - self.last.0;
         let used = cpu.saturating_sub(self.last.1).as_secs_f64();
         let cores = if span > 0.0 { used / span } else { 0.0 };
-        self.last = (at, cpu);
-        self.moments.push(Moment { at_s: at.as_secs_f64(), cores, pss_bytes, processes });
+        self.last = (moment.at_s, cpu);
+        self.moments.push(Moment { cores, ..moment });
         if self.moments.len() >= MOST_MOMENTS {
             self.halve();
         }
@@ -419,7 +456,8 @@ mod tests {
         let mut series = Series::default();
         for tick in 1..=10_000u64 {
             let at = Duration::from_millis(tick * 10);
-            series.add(at, at * 3 / 2, tick, 1);
+            let moment = Moment { at_s: at.as_secs_f64(), pss_bytes: tick, ..Moment::default() };
+            series.add(moment, at * 3 / 2);
         }
         let moments = &series.moments;
         assert!(moments.len() < MOST_MOMENTS, "{}", moments.len());

@@ -5,6 +5,11 @@ pub(crate) fn count(value: f64) -> String {
     scaled(value, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")])
 }
 
+/// A count of things: `1 worker`, `2 workers`.
+pub(crate) fn counted(value: f64, thing: &str) -> String {
+    format!("{value} {thing}{}", if value == 1.0 { "" } else { "s" })
+}
+
 /// Seconds, as `1.23 ms`.
 pub(crate) fn time(seconds: f64) -> String {
     scaled(seconds, &[(1.0, " s"), (1e-3, " ms"), (1e-6, " us"), (1e-9, " ns")])

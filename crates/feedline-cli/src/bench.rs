@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use feedline_bench::experiment::{CATALOGUE, ExperimentError, Session, Table, entry, hold};
 use feedline_bench::output::Document;
-use feedline_bench::results::Results;
+use feedline_bench::results::{Check, Results};
 
 use crate::arguments::Bench;
 use crate::printer::Printer;
@@ -75,15 +75,8 @@ fn conclude(results: &Results, was_interrupted: bool) -> Result<Exit, Trouble> {
         let trouble = Trouble::new(Exit::Interrupted, anyhow::anyhow!("interrupted"));
         return Err(trouble.hint("start the same command again to go on where it stopped"));
     }
-    if let Some(check) = results.checks.iter().find(|check| !check.agrees) {
-        let error = anyhow::anyhow!(
-            "outputs differ: {} against {} on {}: {}",
-            check.contestant,
-            check.reference,
-            check.data,
-            check.what
-        );
-        return Err(Trouble::new(Exit::Unsatisfied, error));
+    if let Some(problem) = results.checks.iter().find_map(Check::problem) {
+        return Err(Trouble::new(Exit::Unsatisfied, anyhow::anyhow!(problem)));
     }
     if results.measurements.is_empty()
         && let Some(first) = results.not_run.first()

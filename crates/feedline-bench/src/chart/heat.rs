@@ -62,7 +62,7 @@ impl Heat {
             let opacity = 0.12 + 0.83 * heat.clamp(0.0, 1.0);
             let extra = format!(r#" rx="3" fill-opacity="{opacity:.2}""#);
             canvas.rect(&format!("f{}", self.colour % 8), frame, &extra, &cell.tip);
-            let class = if opacity > 0.55 { "n hot" } else { "n cool" };
+            let class = if opacity > 0.75 { "n hot" } else { "n cool" };
             let text = crate::units::compact(value, self.unit);
             if canvas.text_width(&text) * 0.95 < width {
                 canvas.text(class, middle, Anchor::Middle, &text);

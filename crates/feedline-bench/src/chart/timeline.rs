@@ -58,11 +58,16 @@ impl Timeline {
             let frame = (x1, y + 1.5, (x2 - x1 - 0.4).max(0.6), row_height - 3.0);
             canvas.rect(&format!("f{}", batch % 7), frame, r#" fill-opacity=".85""#, &tip);
         }
+        let mut written = f64::NEG_INFINITY;
         for (batch, at) in self.arrivals_s.iter().enumerate().filter(|(_, at)| **at <= end) {
             let at = x.place(*at);
             canvas.line(&format!("l thin s{}", batch % 7), (at, top - 8.0), (at, bottom));
-            if self.arrivals_s.len() <= 24 {
-                canvas.text("n", (at, top - 11.0), Anchor::Middle, &batch.to_string());
+            // Numbers that would touch the one before are left out.
+            let text = batch.to_string();
+            let half = canvas.text_width(&text) / 2.0;
+            if at - half > written + 3.0 {
+                canvas.text("n", (at, top - 11.0), Anchor::Middle, &text);
+                written = at + half;
             }
         }
         canvas.text("t", ((left + right) / 2.0, bottom + 34.0), Anchor::Middle, &ruler.label);

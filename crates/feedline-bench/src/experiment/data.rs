@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Event, ExperimentError, Session};
 use crate::generate::{Kind, Recipe};
 
@@ -85,17 +87,52 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads every file once, so that the next reader finds it in the page cache.
-pub(crate) fn warm(folder: &Path) {
-    for path in files(folder) {
-        // A file that cannot be read now fails where it matters.
-        let _ = fs::File::open(path)
-            .and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+/// Whether files come from the page cache or from storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cache {
+    /// Every file is read once before the first run.
+    Warm,
+    /// Files are dropped from the cache before every run.
+    Cold,
+}
+
+impl Cache {
+    /// What was done, in words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Warm => "warm; every file was read once before",
+            Self::Cold => {
+                "cold; before every run the files were dropped from the cache (posix_fadvise), directories not"
+            }
+        }
+    }
+
+    /// Makes a data set ready for all runs.
+    pub(crate) fn prepare(self, folder: &Path) {
+        if self == Self::Warm {
+            files(folder).iter().for_each(|path| warm(path));
+        }
+    }
+
+    /// Makes it ready for the next run.
+    pub(crate) fn before_run(self, folder: &Path) {
+        if self == Self::Cold {
+            chill(&files(folder));
+        }
     }
 }
 
+/// Reads a file once, so that the next reader finds it in the page cache.
+pub(crate) fn warm(path: &Path) {
+    // A file that cannot be read now fails where it matters.
+    let _ =
+        fs::File::open(path).and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+}
+
 /// Takes files out of the page cache, as far as the system lets us: pages that are clean and that
-/// nobody has mapped.
+/// nobody has mapped. Emptying the whole cache (`/proc/sys/vm/drop_caches`) would need rights that most
+/// users lack, and slow down everybody else on the machine.
 pub(crate) fn chill(paths: &[PathBuf]) {
     #[cfg(target_os = "linux")]
     for path in paths {

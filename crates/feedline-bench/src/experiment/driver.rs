@@ -121,8 +121,11 @@ impl Driver {
             return ExperimentError::NoPackage { python: self.python.clone() };
         }
         let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        let said =
-            if complaints.is_empty() { String::new() } else { format!("; it said:\n{complaints}") };
+        // The last line says most: of an exception its name and message, of an abort its reason.
+        let said = match complaints.lines().next_back() {
+            Some(last) => format!(": {last}\n{complaints}"),
+            None => String::new(),
+        };
         ExperimentError::Driver {
             contestant: self.contestant.clone(),
             what: format!("ended ({status}){said}"),

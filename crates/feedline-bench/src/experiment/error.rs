@@ -134,7 +134,8 @@ impl ExperimentError {
             }
             Self::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free some space and start the same command again: it goes on after the last whole \
-                 result; or pass --out DIR on another disk"
+                 result; or use another disk, by --out DIR for results and by XDG_CACHE_HOME for data \
+                 that is made"
                     .into()
             }
             Self::Line { .. } => {

@@ -190,7 +190,7 @@ impl Loaders {
                 Err(error) if session.is_interrupted() => return Err(error),
                 Err(error) => {
                     self.restart(name, session);
-                    (false, format!("it could not be compared: {error}"), None)
+                    (false, error.to_string(), None)
                 }
             };
             let (contestant, reference) = (name.clone(), reference.clone());

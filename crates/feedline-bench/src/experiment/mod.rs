@@ -18,6 +18,7 @@
 
 mod catalogue;
 mod compare;
+mod curves;
 mod data;
 pub(crate) mod driver;
 mod error;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub question: String,
     /// What it varies.
     pub axes: Vec<Axis>,
+    /// The axis whose levels are compared. Each of them runs once before the first round, to warm up.
+    pub sides: &'static str,
     /// What an item is, in the plural.
     pub unit: String,
     /// Rounds; each measures every point once.
@@ -66,6 +69,24 @@ pub struct Plan {
     pub versions: BTreeMap<String, String>,
     /// What a reader should know.
     pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// The points that are run, in order.
+    fn to_run(&self) -> Vec<&Point> {
+        self.points.iter().filter(|it| it.obstacle.is_none()).map(|it| &it.point).collect()
+    }
+
+    /// The first point of each side.
+    fn warm_up(&self) -> Vec<&Point> {
+        let mut chosen: Vec<&Point> = Vec::new();
+        for point in self.to_run() {
+            if chosen.iter().all(|it| it.get(self.sides) != point.get(self.sides)) {
+                chosen.push(point);
+            }
+        }
+        chosen
+    }
 }
 
 /// A point, and why it is not run if it is not.

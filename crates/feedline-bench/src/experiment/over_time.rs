@@ -1,8 +1,10 @@
 //! Charts that several experiments share: waits per batch, resources over time, who worked when.
 
+use crate::Moment;
 use crate::chart::{AxisKind, Chart, Drawing, Lines, Ruler, Series, Stroke, Timeline};
 use crate::experiment::Unit;
 use crate::results::{Cell, Results};
+use crate::units;
 
 /// Cells with a name and a colour for the legend.
 pub(crate) type Named<'a> = (String, usize, &'a Cell<'a>);
@@ -26,42 +28,76 @@ pub(crate) fn waits(results: &Results, cells: &[Named<'_>]) -> Option<Chart> {
     let x = Ruler::new(AxisKind::Steps, "batch", Unit::Plain);
     let y = Ruler::new(AxisKind::Log, "wait", Unit::Seconds);
     let caption = format!(
-        "How long the consumer waited for the first, second, third … batch, median of {} rounds. The first \
+        "How long the consumer waited for the first, second, third … batch, median of {}. The first \
          wait is the time until training can begin.",
-        results.header.rounds
+        units::counted(results.header.rounds.into(), "round")
     );
     Some(Chart::new("Wait for each batch", caption, Drawing::Lines(Lines { x, y, series })))
 }
 
-/// Busy cores and memory over time.
+/// A quantity of the process tree or the machine that is drawn over time.
+struct Course {
+    title: &'static str,
+    caption: &'static str,
+    label: &'static str,
+    unit: Unit,
+    of: fn(&Moment) -> Option<f64>,
+}
+
+const COURSES: [Course; 4] = [
+    Course {
+        title: "CPU over time",
+        caption: "Cores that the process tree of each side kept busy, in the first round.",
+        label: "busy cores",
+        unit: Unit::Plain,
+        of: |it| Some(it.cores),
+    },
+    Course {
+        title: "Memory over time",
+        caption: "Memory of the process tree (PSS: shared pages are counted once), in the first round. It \
+                  includes the interpreter and its libraries.",
+        label: "proportional set size",
+        unit: Unit::Bytes,
+        of: |it| Some(it.pss_bytes as f64),
+    },
+    Course {
+        title: "GPU over time",
+        caption: "The share of time that the machine's GPUs were busy (NVML; mean over devices), in the first \
+                  round.",
+        label: "busy",
+        unit: Unit::Share,
+        of: |it| Some(it.gpu?.busy),
+    },
+    Course {
+        title: "GPU memory over time",
+        caption: "Memory in use on the machine's GPUs (NVML; sum over devices), in the first round.",
+        label: "memory in use",
+        unit: Unit::Bytes,
+        of: |it| Some(it.gpu?.memory_bytes as f64),
+    },
+];
+
+/// Busy cores, memory and, where there are some, GPUs over time.
 pub(crate) fn resources(cells: &[Named<'_>]) -> Vec<Chart> {
-    let lines = |of: fn(&crate::Moment) -> f64| -> Vec<Series> {
-        cells
+    let chart = |course: &Course| {
+        let series: Vec<Series> = cells
             .iter()
             .filter_map(|(name, colour, cell)| {
                 let run = cell.runs.iter().find(|run| run.moments.len() > 1)?;
-                let points = run.moments.iter().map(|it| (it.at_s, of(it))).collect();
-                Some(Series::measured(name.clone(), *colour, points).stroke(Stroke::Solid))
+                let points = run.moments.iter().filter_map(|it| Some((it.at_s, (course.of)(it)?)));
+                let series = Series::measured(name.clone(), *colour, points.collect());
+                (series.points.len() > 1).then(|| series.stroke(Stroke::Solid))
             })
-            .collect()
+            .collect();
+        if series.is_empty() {
+            return None;
+        }
+        let x = Ruler::new(AxisKind::Linear, "seconds", Unit::Plain);
+        let y = Ruler::new(AxisKind::Linear, course.label, course.unit);
+        let drawing = Drawing::Lines(Lines { x, y, series });
+        Some(Chart::new(course.title, course.caption, drawing))
     };
-    let x = || Ruler::new(AxisKind::Linear, "seconds", Unit::Plain);
-    let (cores, memory) = (lines(|it| it.cores), lines(|it| it.pss_bytes as f64));
-    let mut charts = Vec::new();
-    if !cores.is_empty() {
-        let y = Ruler::new(AxisKind::Linear, "busy cores", Unit::Plain);
-        let caption = "Cores that the process tree of each loader kept busy, in the first round.";
-        let drawing = Drawing::Lines(Lines { x: x(), y, series: cores });
-        charts.push(Chart::new("CPU over time", caption, drawing));
-    }
-    if !memory.is_empty() {
-        let y = Ruler::new(AxisKind::Linear, "proportional set size", Unit::Bytes);
-        let caption = "Memory of the process tree (PSS: shared pages are counted once), in the first round. It \
-                       includes the interpreter and its libraries.";
-        let drawing = Drawing::Lines(Lines { x: x(), y, series: memory });
-        charts.push(Chart::new("Memory over time", caption, drawing));
-    }
-    charts
+    COURSES.iter().filter_map(chart).collect()
 }
 
 /// Who worked on which sample, for every cell that was traced: a heading for each level of `by`, and

@@ -11,10 +11,11 @@ use feedline_core::{Cause, DType, Dataset, Field, Loader, PolicyKind, Sample, Sa
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::curves::{Shown, bars};
 use super::settings::{self, Settings, Table, amount, in_range, whole};
 use super::{Column, Experiment, ExperimentError, Plan, Session, Tile, Unit, View};
-use crate::chart::{Bar, Bars, Chart, Drawing};
-use crate::results::{Axis, Cell, Level, Measurement, Point, Results};
+use crate::chart::Chart;
+use crate::results::{Axis, Cell, Level, Measurement, Point, Results, best_by, worst_by};
 use crate::{Probe, SystemProbe, units};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -152,6 +153,7 @@ impl Experiment for Study {
                  busy when costs are even, log-normal or bimodal?"
             ),
             axes: vec![Axis::new("costs", "costs"), Axis::new("policies", "policy")],
+            sides: "policies",
             unit: "samples".into(),
             rounds,
             page_cache: "no files are read".into(),
@@ -228,19 +230,19 @@ pub(super) fn view(results: &Results) -> View {
             Column::new("efficiency", "efficiency", Unit::Share),
             Column::new("imbalance", "imbalance", Unit::Plain),
             Column::new("first batch", "first_batch_s", Unit::Seconds),
-            Column::new("steals", "steals_won", Unit::Count),
-            Column::new("jobs stolen", "jobs_stolen", Unit::Count),
+            Column::new("steals", "steals_won", Unit::Whole),
+            Column::new("jobs stolen", "jobs_stolen", Unit::Whole),
             Column::new("stealing took", "steal_cost_s", Unit::Seconds),
             Column::new("CPU", "cpu_s", Unit::Seconds),
         ],
         ..View::default()
     };
     for costs in results.levels("costs") {
-        let mut of: Vec<&Cell<'_>> =
-            cells.iter().filter(|cell| cell.point.get("costs") == Some(&costs)).collect();
+        let of = || cells.iter().filter(|cell| cell.point.get("costs") == Some(&costs));
+        let (Some(best), Some(worst)) = (best_by(of(), "rate"), worst_by(of(), "rate")) else {
+            continue;
+        };
         let rate = |cell: &Cell<'_>| cell.median("rate").unwrap_or(0.0);
-        of.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
-        let (Some(best), Some(worst)) = (of.first(), of.last()) else { continue };
         let ideal = best.median("of_ideal").unwrap_or(0.0) * 100.0;
         view.verdict.push(format!(
             "With {costs} costs {} is fastest ({ideal:.0} % of ideal) and {} slowest, {} times as slow.",
@@ -254,64 +256,47 @@ pub(super) fn view(results: &Results) -> View {
         ));
     }
     view.verdict.extend(stealing(&cells));
-    view.charts.push(chart(
-        results,
-        &cells,
-        "of_ideal",
-        "How near to ideal",
-        "work / (workers x time)",
-        Unit::Share,
-    ));
-    view.charts.push(chart(
-        results,
-        &cells,
-        "imbalance",
-        "Load imbalance",
-        "longest / mean busy time of a worker; 1 is perfect",
-        Unit::Plain,
-    ));
+    let charts = [
+        Shown {
+            key: "of_ideal",
+            title: "How near to ideal",
+            label: "work / (workers x time)",
+            unit: Unit::Share,
+        },
+        Shown {
+            key: "imbalance",
+            title: "Load imbalance",
+            label: "longest / mean busy time of a worker; 1 is perfect",
+            unit: Unit::Plain,
+        },
+    ];
+    view.charts = charts.into_iter().map(|shown| chart(results, &cells, shown)).collect();
     view
 }
 
 fn stealing(cells: &[Cell<'_>]) -> Option<String> {
     let steal = cells.iter().filter(|cell| cell.point.text("policies") == "steal");
-    let dearest = steal.max_by(|a, b| {
-        let cost = |cell: &Cell<'_>| cell.median("steal_cost_s").unwrap_or(0.0);
-        cost(a).total_cmp(&cost(b))
-    })?;
+    let dearest = best_by(steal, "steal_cost_s")?;
     let (won, cost) = (dearest.median("steals_won")?, dearest.median("steal_cost_s")?);
     Some(format!(
         "Stealing cost at most {} of all workers' time together ({} steals, {} costs).",
         units::time(cost),
-        units::digits(won),
+        Unit::Whole.text(won),
         dearest.point.text("costs")
     ))
 }
 
-fn chart(
-    results: &Results,
-    cells: &[Cell<'_>],
-    key: &str,
-    title: &str,
-    label: &str,
-    unit: Unit,
-) -> Chart {
+/// A group of bars for each policy, a bar for each kind of costs.
+fn chart(results: &Results, cells: &[Cell<'_>], shown: Shown<'_>) -> Chart {
     let costs = results.levels("costs");
-    let place = |level: &Level| costs.iter().position(|it| it == level).unwrap_or(0);
     let groups = results.levels("policies").into_iter().map(|policy| {
-        let of = cells.iter().filter(|cell| cell.point.get("policies") == Some(&policy));
-        let bars = of.filter_map(|cell| {
-            let costs = cell.point.get("costs")?;
-            let summary = cell.summary(key)?;
-            let tip = format!("{policy}, {costs} costs: {}", unit.text(summary.median));
-            let spread = Some((summary.lower_quartile, summary.upper_quartile));
-            Some(Bar { colour: place(costs), value: summary.median, spread, tip })
-        });
-        (policy.to_string(), bars.collect())
+        let bar = |(colour, costs): (usize, &Level)| {
+            let levels = [("policies", &policy), ("costs", costs)];
+            let cell = cells.iter().find(|cell| cell.point.is_at(&levels))?;
+            Some((colour, format!("{policy}, {costs} costs"), cell))
+        };
+        (policy.to_string(), costs.iter().enumerate().filter_map(bar).collect())
     });
-    let groups = groups.collect();
-    let legend =
-        costs.iter().enumerate().map(|(place, it)| (place, format!("{it} costs"))).collect();
-    let drawing = Drawing::Bars(Bars { label: label.into(), unit, legend, groups, log: false });
-    Chart::new(title, "Medians over the rounds, with lines between the quartiles.", drawing)
+    let legend = costs.iter().enumerate().map(|(place, it)| (place, format!("{it} costs")));
+    bars(shown, legend.collect(), groups)
 }

@@ -105,8 +105,8 @@ pub fn hold(
             leave_out(&mut store, session, &planned.point, why.clone(), Some(*needed))?;
         }
     }
-    let points: Vec<&Point> =
-        plan.points.iter().filter(|it| it.obstacle.is_none()).map(|it| &it.point).collect();
+    let points = plan.to_run();
+    let mut is_warm = false;
     let of = points.len() * plan.rounds as usize;
     let mut done = 0;
     for round in 1..=plan.rounds {
@@ -119,6 +119,11 @@ pub fn hold(
             }
             if session.is_interrupted() {
                 return Ok(store);
+            }
+            if !is_warm {
+                // Only where something is left to measure: not for a run that is complete.
+                warm_up(&plan.warm_up(), experiment, session);
+                is_warm = true;
             }
             session.tell(Event::Begins { point, done: done - 1, of });
             match experiment.measure(point, round, session) {
@@ -139,6 +144,19 @@ pub fn hold(
         }
     }
     Ok(store)
+}
+
+/// Runs points once without keeping the results: code is loaded, buffers are allocated, processors clock up.
+fn warm_up(points: &[&Point], experiment: &mut dyn Experiment, session: &mut Session<'_>) {
+    for (done, point) in points.iter().enumerate() {
+        if session.is_interrupted() {
+            return;
+        }
+        let (done, of) = (done as u64, points.len() as u64);
+        session.tell(Event::Prepares { what: "warming up", done, of });
+        // What fails here fails again where it counts, and is told then.
+        let _ = experiment.measure(point, 0, session);
+    }
 }
 
 fn leave_out(
@@ -170,6 +188,7 @@ fn header(name: &str, plan: &Plan, quick: bool) -> Header {
         versions: plan.versions.clone(),
         notes: plan.notes.clone(),
         points: plan.points.len(),
+        warm_ups: plan.warm_up().len(),
         started_unix_s: now.as_secs(),
     }
 }

@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::data::{chill, files};
+use super::curves::lines;
+use super::data::{chill, files, warm};
 use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
 use super::{Column, Event, Experiment, ExperimentError, Plan, Session, Tile, Unit, View};
-use crate::chart::{AxisKind, Chart, Drawing, Lines, Ruler, Series};
+use crate::chart::{AxisKind, Chart, Ruler};
 use crate::generate::Random;
-use crate::results::{Axis, Cell, Measurement, Point, Results};
+use crate::results::{Axis, Cell, Measurement, Point, Results, best_by};
 use crate::summary::quantile;
 use crate::{Probe, SystemProbe, units};
 
@@ -232,6 +233,7 @@ impl Experiment for Study {
                 Axis::new("patterns", "pattern"),
                 Axis::new("readers", "readers"),
             ],
+            sides: "patterns",
             unit: "reads".into(),
             rounds: it.rounds,
             page_cache: "warm: every file was read right before; cold: files were dropped from the cache right \
@@ -270,10 +272,7 @@ impl Experiment for Study {
         };
         match cache.as_str() {
             "cold" => chill(&touched),
-            _ => touched.iter().for_each(|path| {
-                let _ = File::open(path)
-                    .and_then(|mut it| std::io::copy(&mut it, &mut std::io::sink()));
-            }),
+            _ => touched.iter().for_each(|path| warm(path)),
         }
         let next = AtomicUsize::new(0);
         let mut probe = SystemProbe::new();
@@ -347,22 +346,16 @@ pub(super) fn view(results: &Results) -> View {
     };
     for cache in results.levels("caches") {
         for latency in results.levels("latency") {
-            let of: Vec<&Cell<'_>> = cells
-                .iter()
-                .filter(|cell| {
-                    cell.point.get("caches") == Some(&cache)
-                        && cell.point.get("latency") == Some(&latency)
-                })
-                .collect();
-            let rate = |cell: &&Cell<'_>| cell.median("bytes_per_s").unwrap_or(0.0);
-            let Some(best) = of.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b))) else {
-                continue;
-            };
+            let levels = [("caches", &cache), ("latency", &latency)];
+            let of: Vec<&Cell<'_>> =
+                cells.iter().filter(|cell| cell.point.is_at(&levels)).collect();
+            let rate = |cell: &Cell<'_>| cell.median("bytes_per_s").unwrap_or(0.0);
+            let Some(best) = best_by(of.iter().copied(), "bytes_per_s") else { continue };
             let alone = of.iter().copied().find(|cell| {
                 cell.point.get("patterns") == best.point.get("patterns")
                     && cell.point.number("readers") == Some(1.0)
             });
-            let times = alone.map(|alone| rate(&best) / rate(&alone)).unwrap_or(1.0);
+            let times = alone.map(|alone| rate(best) / rate(alone)).unwrap_or(1.0);
             let far = match latency.number() {
                 Some(0.0) => String::new(),
                 _ => format!(" and {latency} ms latency"),
@@ -371,30 +364,40 @@ pub(super) fn view(results: &Results) -> View {
                 "From a {cache} cache{far}, {} with {} readers is fastest: {}/s, {} times what one reader gets.",
                 best.point.text("patterns"),
                 best.point.text("readers"),
-                units::bytes(rate(&best)),
+                units::bytes(rate(best)),
                 units::digits(times)
             ));
             view.tiles.push(Tile::new(
-                format!("{}/s", units::bytes(rate(&best))),
+                format!("{}/s", units::bytes(rate(best))),
                 format!("{cache} cache{far}"),
             ));
-            view.charts
-                .push(chart(results, &of).choice(format!("{cache} cache, {latency} ms latency")));
+            let choice = format!("{cache} cache, {latency} ms latency");
+            view.charts.push(speed(results, &of).choice(choice.clone()));
+            view.charts.push(slowest(results, &of).choice(choice));
         }
     }
+    // One heading after the other: charts of one heading must stand together.
+    view.charts.sort_by_key(|chart| chart.title == SLOWEST);
     view
 }
 
-fn chart(results: &Results, cells: &[&Cell<'_>]) -> Chart {
-    let series = results.levels("patterns").into_iter().enumerate().map(|(place, pattern)| {
-        let of = cells.iter().filter(|cell| cell.point.get("patterns") == Some(&pattern));
-        let points = of
-            .filter_map(|cell| Some((cell.point.number("readers")?, cell.median("bytes_per_s")?)));
-        Series::measured(pattern.to_string(), place, points.collect())
-    });
-    let x = Ruler::new(AxisKind::Steps, "readers", Unit::Plain);
+const SLOWEST: &str = "Slow reads against readers";
+
+fn readers() -> (Ruler, fn(&Cell<'_>) -> Option<f64>) {
+    let ruler = Ruler::new(AxisKind::Steps, "readers", Unit::Plain);
+    (ruler, |cell| cell.point.number("readers"))
+}
+
+fn speed(results: &Results, cells: &[&Cell<'_>]) -> Chart {
     let y = Ruler::new(AxisKind::Linear, "bytes per second", Unit::Bytes);
-    let series = series.collect();
+    let drawing = lines(results, cells, "patterns", "bytes_per_s", readers(), y);
     let caption = "Bytes per second by number of readers, medians over the rounds.";
-    Chart::new("Reading speed against readers", caption, Drawing::Lines(Lines { x, y, series }))
+    Chart::new("Reading speed against readers", caption, drawing)
+}
+
+fn slowest(results: &Results, cells: &[&Cell<'_>]) -> Chart {
+    let y = Ruler::new(AxisKind::Log, "99th percentile", Unit::Seconds);
+    let drawing = lines(results, cells, "patterns", "p99_s", readers(), y);
+    let caption = "One read in a hundred takes longer than this, its latency included; medians over the rounds.";
+    Chart::new(SLOWEST, caption, drawing)
 }

@@ -1,17 +1,18 @@
 //! `transport`: what it costs to hand data over, by way, format and size.
 //!
 //! Both ends are Python, as in most loaders: threads of one process, or two processes joined by a pipe, a
-//! queue or shared memory. A message is a sample: an index, a label and an array. Bytes per second are those
+//! queue or shared memory, which is feedline's own transport (`feedline-ipc`). A message is a sample: an index, a label and an array. Bytes per second are those
 //! of the array; latency is half of a round trip.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::curves::lines;
 use super::driver::Driver;
 use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
 use super::{Column, Experiment, ExperimentError, Plan, Planned, Session, Tile, Unit, View};
-use crate::chart::{AxisKind, Chart, Drawing, Lines, Ruler, Series};
-use crate::results::{Axis, Cell, Measurement, Point, Results};
+use crate::chart::{AxisKind, Chart, Ruler};
+use crate::results::{Axis, Cell, Measurement, Point, Results, best_by, worst_by};
 use crate::{Probe, SystemProbe, units};
 
 const WAYS: [&str; 4] = ["threads", "shared memory", "pipe", "queue"];
@@ -108,6 +109,7 @@ impl Experiment for Study {
                 Axis::new("formats", "format"),
                 Axis::new("size", "size (KiB)"),
             ],
+            sides: "ways",
             unit: "messages".into(),
             rounds: it.rounds,
             page_cache: "no files are read".into(),
@@ -174,12 +176,13 @@ pub(super) fn view(results: &Results) -> View {
     };
     let sizes = results.levels("size");
     for size in [sizes.first(), sizes.last().filter(|_| sizes.len() > 1)].into_iter().flatten() {
-        let of: Vec<&Cell<'_>> =
-            cells.iter().filter(|cell| cell.point.get("size") == Some(size)).collect();
-        let rate = |cell: &&Cell<'_>| cell.median("bytes_per_s").unwrap_or(0.0);
-        let processes = of.iter().copied().filter(|cell| cell.point.text("ways") != "threads");
-        let best = processes.clone().max_by(|a, b| rate(a).total_cmp(&rate(b)));
-        let worst = processes.min_by(|a, b| rate(a).total_cmp(&rate(b)));
+        let processes = || {
+            let of = cells.iter().filter(|cell| cell.point.get("size") == Some(size));
+            of.filter(|cell| cell.point.text("ways") != "threads")
+        };
+        let rate = |cell: &Cell<'_>| cell.median("bytes_per_s").unwrap_or(0.0);
+        let best = best_by(processes(), "bytes_per_s");
+        let worst = worst_by(processes(), "bytes_per_s");
         if let (Some(best), Some(worst)) = (best, worst) {
             let name = |cell: &Cell<'_>| {
                 format!("{} with {}", cell.point.text("ways"), cell.point.text("formats"))
@@ -188,12 +191,12 @@ pub(super) fn view(results: &Results) -> View {
                 "Between processes, messages of {size} KiB are fastest by {} ({}/s) and slowest by {} ({} times as \
                  slow).",
                 name(best),
-                units::bytes(rate(&best)),
+                units::bytes(rate(best)),
                 name(worst),
-                units::digits(rate(&best) / rate(&worst))
+                units::digits(rate(best) / rate(worst))
             ));
             view.tiles.push(Tile::new(
-                format!("{}/s", units::bytes(rate(&best))),
+                format!("{}/s", units::bytes(rate(best))),
                 format!("{}, {size} KiB", name(best)),
             ));
         }
@@ -201,8 +204,14 @@ pub(super) fn view(results: &Results) -> View {
     for format in results.levels("formats") {
         let of: Vec<&Cell<'_>> =
             cells.iter().filter(|cell| cell.point.get("formats") == Some(&format)).collect();
-        let rates = lines(results, &of, "bytes_per_s", "bytes per second", Unit::Bytes);
-        let times = lines(results, &of, "latency_s", "latency", Unit::Seconds);
+        let sizes = || {
+            let ruler = Ruler::new(AxisKind::Log, "size of a message", Unit::Bytes);
+            (ruler, |cell: &Cell<'_>| Some(cell.point.number("size")? * 1024.0))
+        };
+        let y = Ruler::new(AxisKind::Log, "bytes per second", Unit::Bytes);
+        let rates = lines(results, &of, "ways", "bytes_per_s", sizes(), y);
+        let y = Ruler::new(AxisKind::Log, "latency", Unit::Seconds);
+        let times = lines(results, &of, "ways", "latency_s", sizes(), y);
         let caption = "Bytes of the array per second, by its size; medians over the rounds.";
         view.charts
             .push(Chart::new("Throughput by size", caption, rates).choice(format.to_string()));
@@ -212,16 +221,4 @@ pub(super) fn view(results: &Results) -> View {
     // One heading after the other: charts of one heading must stand together.
     view.charts.sort_by_key(|chart| chart.title.starts_with("Latency"));
     view
-}
-
-fn lines(results: &Results, cells: &[&Cell<'_>], key: &str, label: &str, unit: Unit) -> Drawing {
-    let series = results.levels("ways").into_iter().enumerate().map(|(place, way)| {
-        let of = cells.iter().filter(|cell| cell.point.get("ways") == Some(&way));
-        let points =
-            of.filter_map(|cell| Some((cell.point.number("size")? * 1024.0, cell.median(key)?)));
-        Series::measured(way.to_string(), place, points.collect())
-    });
-    let x = Ruler::new(AxisKind::Log, "size of a message", Unit::Bytes);
-    let y = Ruler::new(AxisKind::Log, label, unit);
-    Drawing::Lines(Lines { x, y, series: series.collect() })
 }

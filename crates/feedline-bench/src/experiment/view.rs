@@ -76,6 +76,8 @@ impl Column {
 pub enum Unit {
     /// `1.23 k`
     Count,
+    /// `12`, `1.23 k`: of things that cannot be halved
+    Whole,
     /// `1.23 ms`
     Seconds,
     /// `1.23 MiB`
@@ -95,6 +97,8 @@ impl Unit {
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Count => units::count(value),
+            Self::Whole if value.fract() == 0.0 && value.abs() < 1000.0 => format!("{value}"),
+            Self::Whole => units::count(value),
             Self::Seconds => units::time(value),
             Self::Bytes => units::bytes(value),
             Self::BytesPerSecond => format!("{}/s", units::bytes(value)),

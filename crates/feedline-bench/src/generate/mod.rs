@@ -76,7 +76,11 @@ impl Recipe {
         if let Some(bytes) = self.bytes_there(&note) {
             return Ok(bytes);
         }
-        let classes = if self.kind == Kind::Images { self.classes.max(1) } else { 0 };
+        // A class without a picture would be refused by most readers.
+        let classes = match self.kind {
+            Kind::Images => self.classes.clamp(1, self.count.max(1)),
+            Kind::Preprocessed => 0,
+        };
         let folders = (0..classes).map(|class| folder.join(class_name(class)));
         for path in folders.chain([folder.to_owned()]) {
             fs::create_dir_all(&path).map_err(|e| cannot("create the folder", &path, e))?;
@@ -171,7 +175,7 @@ fn jpeg(picture: &Picture) -> Result<Vec<u8>, ExperimentError> {
 fn preprocessed(picture: &Picture) -> Vec<u8> {
     let (width, height) = (usize::from(picture.width), usize::from(picture.height));
     let (left, top) = ((width - SIDE) / 2, (height - SIDE) / 2);
-    let mut bytes = npy_header(&[3, SIDE, SIDE]);
+    let mut bytes = npy_header([3, SIDE, SIDE]);
     for channel in 0..3 {
         for y in 0..SIDE {
             for x in 0..SIDE {
@@ -185,8 +189,9 @@ fn preprocessed(picture: &Picture) -> Vec<u8> {
 }
 
 /// The header of a float32 array: magic, version 1.0, length, a Python literal padded to 64 bytes.
-fn npy_header(shape: &[usize]) -> Vec<u8> {
-    let shape = shape.iter().map(|side| format!("{side}, ")).collect::<String>();
+fn npy_header(shape: [usize; 3]) -> Vec<u8> {
+    // Exactly as NumPy writes it: some readers understand no other form of the same literal.
+    let shape = shape.map(|side| side.to_string()).join(", ");
     let mut literal = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}");
     let padded = (10 + literal.len() + 1).next_multiple_of(64) - 10;
     literal.push_str(&" ".repeat(padded - literal.len() - 1));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::results::{Results, value_of};
 
 /// What every run has, beside its point and its own figures.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "seconds",
     "rate",
     "bytes_per_s",
@@ -13,6 +13,8 @@ const KEYS: [&str; 10] = [
     "busy_cores",
     "pss_peak_bytes",
     "pss_grown_bytes",
+    "gpu_busy",
+    "gpu_memory_peak_bytes",
     "read_bytes",
     "switches",
     "items",

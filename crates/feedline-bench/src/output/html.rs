@@ -183,6 +183,9 @@ fn method(out: &mut String, document: &Document<'_>) {
         let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(&value));
     };
     fact("Machine", header.machine.to_string());
+    if let Some(why) = &header.machine.no_gpu {
+        fact("GPU", why.clone());
+    }
     let versions = header.versions.iter().map(|(name, version)| format!("{name} {version}"));
     let versions = versions.collect::<Vec<_>>().join(", ");
     if !versions.is_empty() {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::chart::Form;
 use crate::experiment::{ExperimentError, View, entry};
-use crate::results::{NotRun, Results};
+use crate::results::{Check, NotRun, Results};
 use crate::units;
 
 /// Results, with what is shown of them.
@@ -101,11 +101,13 @@ impl<'a> Document<'a> {
                 "unfinished: {missing} runs are missing; start the same command again to go on"
             ));
         }
-        for check in results.checks.iter().filter(|check| !check.agrees) {
-            cautions.push(format!(
-                "OUTPUTS DIFFER: {} against {} on {}: {}",
-                check.contestant, check.reference, check.data, check.what
-            ));
+        cautions.extend(results.checks.iter().filter_map(Check::problem));
+        if results.is_cold_in_name_only() {
+            cautions.push(
+                "a cold cache was asked for, but nothing was read from storage: the files seem to lie in memory, \
+                 as on a tmpfs"
+                    .into(),
+            );
         }
         let others = results.measurements.iter().filter_map(|run| run.usage.others_cores);
         let others: Vec<f64> = others.collect();
@@ -126,10 +128,15 @@ impl<'a> Document<'a> {
     fn method(&self) -> Vec<String> {
         let header = &self.results.header;
         let mut method = vec![format!(
-            "Medians of {} round{}; each round runs every point once, in changing order.",
-            header.rounds,
-            if header.rounds == 1 { "" } else { "s" }
+            "Medians of {}; each round runs every point once, in changing order.",
+            units::counted(header.rounds.into(), "round")
         )];
+        if header.warm_ups > 0 {
+            method.push(format!(
+                "Before the first round every side ran once to warm up; these {} runs do not count.",
+                header.warm_ups
+            ));
+        }
         method.push(format!("Page cache: {}.", header.page_cache));
         method.push(
             "CPU, memory (PSS), context switches and I/O are those of the whole process tree of each side."

@@ -46,6 +46,14 @@ impl Results {
         (wanted * self.header.rounds as usize).saturating_sub(there)
     }
 
+    /// Whether runs that were to find a cold page cache read nothing from storage.
+    pub(crate) fn is_cold_in_name_only(&self) -> bool {
+        let always = self.header.settings.get("cache").is_some_and(|it| it == "cold");
+        let cold = |run: &&Measurement| always || run.point.text("caches") == "cold";
+        let runs: Vec<&Measurement> = self.measurements.iter().filter(cold).collect();
+        !runs.is_empty() && runs.iter().all(|run| run.usage.storage_read_bytes == Some(0))
+    }
+
     /// The measured points, ordered by their levels in the order of the axes.
     pub fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells: Vec<Cell<'_>> = Vec::new();
@@ -152,8 +160,33 @@ impl Cell<'_> {
     }
 }
 
+/// The cell with the largest median of a quantity.
+pub(crate) fn best_by<'a>(
+    cells: impl IntoIterator<Item = &'a Cell<'a>>,
+    key: &str,
+) -> Option<&'a Cell<'a>> {
+    extreme(cells, key, |a, b| a.total_cmp(b))
+}
+
+/// The cell with the smallest median of a quantity.
+pub(crate) fn worst_by<'a>(
+    cells: impl IntoIterator<Item = &'a Cell<'a>>,
+    key: &str,
+) -> Option<&'a Cell<'a>> {
+    extreme(cells, key, |a, b| b.total_cmp(a))
+}
+
+fn extreme<'a>(
+    cells: impl IntoIterator<Item = &'a Cell<'a>>,
+    key: &str,
+    order: fn(&f64, &f64) -> std::cmp::Ordering,
+) -> Option<&'a Cell<'a>> {
+    let known = cells.into_iter().filter_map(|cell| Some((cell, cell.median(key)?)));
+    known.max_by(|(_, a), (_, b)| order(a, b)).map(|(cell, _)| cell)
+}
+
 /// A quantity of one run: `rate`, `seconds`, `bytes_per_s`, `cpu_s`, `busy_cores`, `cpu_per_item_s`,
-/// `pss_peak_bytes`, `read_bytes`, `switches`, or the name of a figure.
+/// `pss_peak_bytes`, `gpu_busy`, `gpu_memory_peak_bytes`, `read_bytes`, `switches`, or the name of a figure.
 pub(crate) fn value_of(run: &Measurement, key: &str) -> Option<f64> {
     let seconds = Some(run.seconds).filter(|it| *it > 0.0);
     let usage = &run.usage;
@@ -168,6 +201,8 @@ pub(crate) fn value_of(run: &Measurement, key: &str) -> Option<f64> {
         "pss_grown_bytes" => {
             Some(usage.pss_peak_bytes?.saturating_sub(usage.pss_start_bytes?) as f64)
         }
+        "gpu_busy" => usage.gpu_busy,
+        "gpu_memory_peak_bytes" => usage.gpu_memory_peak_bytes.map(|it| it as f64),
         "read_bytes" => usage.storage_read_bytes.map(|it| it as f64),
         "switches" => Some((usage.voluntary_switches? + usage.involuntary_switches?) as f64),
         figure => run.figures.get(figure).copied(),

@@ -55,6 +55,9 @@ pub struct Header {
     pub notes: Vec<String>,
     /// How many points there are, those that are not run included.
     pub points: usize,
+    /// Runs before the first round that do not count.
+    #[serde(default)]
+    pub warm_ups: usize,
     /// When it began, in seconds since 1970 (UTC).
     pub started_unix_s: u64,
 }
@@ -137,4 +140,21 @@ pub struct Check {
     /// Fingerprint of the output, where it must be equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
+}
+
+impl Check {
+    /// What is wrong, in a line; `None` if they agree.
+    pub fn problem(&self) -> Option<String> {
+        let Self { contestant, reference, data, what, .. } = self;
+        if self.agrees {
+            return None;
+        }
+        let what = what.lines().next().unwrap_or_default();
+        Some(match self.digest {
+            Some(_) => {
+                format!("outputs differ: {contestant} against {reference} on {data}: {what}")
+            }
+            None => format!("the output of {contestant} on {data} cannot be checked: {what}"),
+        })
+    }
 }

@@ -108,6 +108,11 @@ impl Point {
         self.get(axis).map(ToString::to_string).unwrap_or_default()
     }
 
+    /// Whether it is at all of these levels.
+    pub fn is_at(&self, levels: &[(&str, &Level)]) -> bool {
+        levels.iter().all(|(axis, level)| self.get(axis) == Some(level))
+    }
+
     /// Its axes and levels.
     pub fn levels(&self) -> impl Iterator<Item = (&str, &Level)> {
         self.0.iter().map(|(axis, level)| (axis.as_str(), level))

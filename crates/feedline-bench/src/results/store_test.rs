@@ -21,6 +21,7 @@ pub(crate) fn header() -> Header {
         versions: [("torch".to_owned(), "2.0".to_owned())].into(),
         notes: Vec::new(),
         points: 4,
+        warm_ups: 1,
         started_unix_s: 1_700_000_000,
     }
 }

@@ -2,6 +2,9 @@
 
 /// Contests on a virtual clock: order, timing, agreement, failures.
 mod contests;
+/// Graphics processors, by a double of their library.
+#[cfg(target_os = "linux")]
+mod gpus;
 /// Programs as sides.
 mod programs;
 /// Record files, sound and broken.

@@ -5,7 +5,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::data::{self, DataSet};
+use super::data::{self, Cache, DataSet};
 use super::grid::{PICTURES_APART, kind_of};
 use super::loading::{Job, Loaders};
 use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
@@ -36,6 +36,8 @@ struct Compare {
     /// Samples to make, where they are made.
     #[serde(deserialize_with = "whole")]
     samples: u32,
+    /// `warm` or `cold`.
+    cache: Cache,
     seed: u64,
     #[serde(deserialize_with = "whole")]
     rounds: u32,
@@ -62,6 +64,7 @@ impl Settings for Compare {
             batches: 32,
             delay_ms: 10.0,
             samples: 2048,
+            cache: Cache::Warm,
             seed: 0,
             rounds: 7,
         }
@@ -130,7 +133,7 @@ impl Experiment for Study {
             let kind = kind_of(&self.settings.workload)?;
             let set = data::find(kind, self.settings.samples, self.settings.seed, session)?;
             let set = set.ok_or_else(|| data::nothing_in(session))?;
-            data::warm(&set.folder);
+            self.settings.cache.prepare(&set.folder);
             self.set = Some(set);
         }
         Ok(())
@@ -151,7 +154,7 @@ impl Experiment for Study {
             _ => "float32 (3, 224, 224) whose making waits",
         };
         let page_cache = match self.set {
-            Some(_) => "warm; every file was read once before",
+            Some(_) => self.settings.cache.words(),
             None => "no files are read",
         };
         Plan {
@@ -160,6 +163,7 @@ impl Experiment for Study {
                 "Who loads {batches} batches of {batch_size} fastest? Samples are {what}."
             ),
             axes: vec![Axis::new("contestants", "loader"), Axis::new("workers", "workers")],
+            sides: "contestants",
             unit: "samples".into(),
             rounds: *rounds,
             page_cache: page_cache.into(),
@@ -196,6 +200,9 @@ impl Experiment for Study {
         let workers = point.number("workers").unwrap_or_default() as u32;
         let mut job = self.job(&point.text("contestants"), workers);
         job.trace = if round == 1 { TRACED } else { 0 };
+        if let Some(set) = &self.set {
+            self.settings.cache.before_run(&set.folder);
+        }
         self.loaders.measure(point, round, &job, session)
     }
 }

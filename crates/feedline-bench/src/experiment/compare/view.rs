@@ -1,6 +1,6 @@
 //! What the report on `compare` shows.
 
-use crate::chart::{Bar, Bars, Chart, Drawing};
+use crate::experiment::curves::{Shown, bars};
 use crate::experiment::loading::colour;
 use crate::experiment::{Column, Tile, Unit, View, over_time};
 use crate::results::{Cell, Level, Results};
@@ -20,6 +20,8 @@ pub(in crate::experiment) fn view(results: &Results) -> View {
             Column::new("CPU/sample", "cpu_per_item_s", Unit::Seconds),
             Column::new("busy cores", "busy_cores", Unit::Plain),
             Column::new("PSS peak", "pss_peak_bytes", Unit::Bytes),
+            Column::new("GPU busy", "gpu_busy", Unit::Share),
+            Column::new("GPU memory", "gpu_memory_peak_bytes", Unit::Bytes),
             Column::new("switches", "switches", Unit::Count),
         ],
         ..View::default()
@@ -31,44 +33,46 @@ pub(in crate::experiment) fn view(results: &Results) -> View {
         .into_iter()
         .map(|(cell, ratio)| {
             let name = cell.point.text("contestants");
-            let workers = cell.point.text("workers");
+            let workers = cell.point.number("workers").unwrap_or(0.0);
             Tile::new(
                 format!("{} x", units::digits(ratio.value)),
-                format!("{name} against {BASELINE}, {workers} workers"),
+                format!("{name} against {BASELINE}, {}", units::counted(workers, "worker")),
             )
         })
         .collect();
-    view.charts.push(bars(
-        results,
-        &cells,
-        "rate",
-        "Throughput",
-        "samples per second",
-        Unit::Count,
-    ));
-    view.charts.push(bars(
-        results,
-        &cells,
-        "cpu_per_item_s",
-        "CPU time for a sample",
-        "CPU seconds per sample",
-        Unit::Seconds,
-    ));
-    view.charts.push(bars(
-        results,
-        &cells,
-        "pss_peak_bytes",
-        "Peak memory",
-        "proportional set size of the process tree",
-        Unit::Bytes,
-    ));
+    let charts = [
+        Shown { key: "rate", title: "Throughput", label: "samples per second", unit: Unit::Count },
+        Shown {
+            key: "cpu_per_item_s",
+            title: "CPU time for a sample",
+            label: "CPU seconds per sample",
+            unit: Unit::Seconds,
+        },
+        Shown {
+            key: "pss_peak_bytes",
+            title: "Peak memory",
+            label: "proportional set size of the process tree",
+            unit: Unit::Bytes,
+        },
+    ];
+    let several = results.levels("workers").len() > 1;
+    let name = |cell: &Cell<'_>| {
+        let (name, workers) = (cell.point.text("contestants"), cell.point.number("workers"));
+        match workers.filter(|_| several) {
+            Some(workers) => format!("{name}, {}", units::counted(workers, "worker")),
+            None => name,
+        }
+    };
+    view.charts.extend(charts.map(|shown| {
+        let groups = cells.iter().map(|cell| {
+            let colour = colour(&cell.point.text("contestants"));
+            (name(cell), vec![(colour, name(cell), cell)])
+        });
+        bars(shown, Vec::new(), groups)
+    }));
     let named: Vec<over_time::Named<'_>> = cells
         .iter()
-        .map(|cell| {
-            let name = cell.point.text("contestants");
-            let colour = colour(&name);
-            (format!("{name}, {} workers", cell.point.text("workers")), colour, cell)
-        })
+        .map(|cell| (name(cell), colour(&cell.point.text("contestants")), cell))
         .collect();
     view.charts.extend(over_time::waits(results, &named));
     view.charts.extend(over_time::resources(&named));
@@ -125,31 +129,4 @@ fn sentences(cells: &[Cell<'_>], workers: &Level, says_workers: bool) -> Vec<Str
             }
         })
         .collect()
-}
-
-fn bars(
-    results: &Results,
-    cells: &[Cell<'_>],
-    key: &str,
-    title: &str,
-    label: &str,
-    unit: Unit,
-) -> Chart {
-    let several = results.levels("workers").len() > 1;
-    let groups = cells.iter().filter_map(|cell| {
-        let name = cell.point.text("contestants");
-        let estimate = cell.estimate(key)?;
-        let spread = estimate.interval.map(|it| (it.low, it.high));
-        let tip = format!("{name}: {}", unit.text(estimate.value));
-        let bar = Bar { colour: colour(&name), value: estimate.value, spread, tip };
-        let label =
-            if several { format!("{name}, {} w.", cell.point.text("workers")) } else { name };
-        Some((label, vec![bar]))
-    });
-    let groups = groups.collect();
-    let drawing =
-        Drawing::Bars(Bars { label: label.into(), unit, legend: Vec::new(), groups, log: false });
-    let caption =
-        "Medians over the rounds, with lines over the interval that holds the true median.";
-    Chart::new(title, caption, drawing)
 }

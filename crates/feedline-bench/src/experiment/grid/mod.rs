@@ -9,7 +9,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::data::{self, DataSet};
+use super::data::{self, Cache, DataSet};
 use super::loading::{Job, Loaders};
 use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
 use super::{Experiment, ExperimentError, Plan, Planned, Session};
@@ -48,6 +48,8 @@ struct Grid {
     /// Samples to make, where they are made.
     #[serde(deserialize_with = "whole")]
     samples: u32,
+    /// `warm` or `cold`.
+    cache: Cache,
     seed: u64,
     #[serde(deserialize_with = "whole")]
     rounds: u32,
@@ -64,6 +66,7 @@ impl Settings for Grid {
             batches: 12,
             prefetch: 2,
             samples: 2048,
+            cache: Cache::Warm,
             seed: 0,
             rounds: 1,
         }
@@ -153,7 +156,7 @@ impl Experiment for Study {
                 data::find(kind_of(name)?, self.settings.samples, self.settings.seed, session)?;
             match found {
                 Some(set) => {
-                    data::warm(&set.folder);
+                    self.settings.cache.prepare(&set.folder);
                     self.sets.push((name.clone(), set));
                 }
                 None => self.notes.push(format!("--data holds no {name}: left out")),
@@ -213,9 +216,10 @@ impl Experiment for Study {
                 Axis::new("batch", "batch"),
                 Axis::new("workers", "workers"),
             ],
+            sides: "contestants",
             unit: "samples".into(),
             rounds: self.settings.rounds,
-            page_cache: "warm; every file was read once before".into(),
+            page_cache: self.settings.cache.words().into(),
             settings: json!(self.settings),
             points,
             versions: self.loaders.versions.clone(),
@@ -258,6 +262,10 @@ impl Experiment for Study {
         session: &mut Session<'_>,
     ) -> Result<Measurement, ExperimentError> {
         let job = self.job(point).ok_or_else(|| data::nothing_in(session))?;
+        let name = point.text("data");
+        if let Some((_, set)) = self.sets.iter().find(|(it, _)| *it == name) {
+            self.settings.cache.before_run(&set.folder);
+        }
         self.loaders.measure(point, round, &job, session)
     }
 }

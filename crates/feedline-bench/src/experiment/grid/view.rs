@@ -3,7 +3,7 @@
 use crate::chart::{Chart, Drawing, Heat, HeatCell};
 use crate::experiment::loading::colour;
 use crate::experiment::{Column, Tile, Unit, View, over_time};
-use crate::results::{Cell, Level, Point, Results};
+use crate::results::{Cell, Level, Point, Results, best_by};
 use crate::units;
 
 pub(in crate::experiment) fn view(results: &Results) -> View {
@@ -17,6 +17,8 @@ pub(in crate::experiment) fn view(results: &Results) -> View {
             Column::new("waited", "wait_s", Unit::Seconds),
             Column::new("CPU", "cpu_s", Unit::Seconds),
             Column::new("PSS peak", "pss_peak_bytes", Unit::Bytes),
+            Column::new("GPU busy", "gpu_busy", Unit::Share),
+            Column::new("GPU memory", "gpu_memory_peak_bytes", Unit::Bytes),
         ],
         ..View::default()
     };
@@ -31,8 +33,16 @@ pub(in crate::experiment) fn view(results: &Results) -> View {
     view
 }
 
-fn at<'a>(cells: &'a [Cell<'a>], levels: &[(&str, &Level)]) -> Option<&'a Cell<'a>> {
-    cells.iter().find(|cell| levels.iter().all(|(axis, level)| cell.point.get(axis) == Some(level)))
+/// A sleep, in words.
+fn asleep(sleep: &Level) -> String {
+    match sleep.number() {
+        Some(0.0) => "no sleep".into(),
+        _ => format!("sleep {sleep} s"),
+    }
+}
+
+fn with_workers(cell: &Cell<'_>) -> String {
+    units::counted(cell.point.number("workers").unwrap_or(0.0), "worker")
 }
 
 /// A heat map of throughput for each data set and sleep.
@@ -51,10 +61,9 @@ fn heats(results: &Results, cells: &[Cell<'_>], contestant: &Level) -> Vec<Chart
                         ("batch", batch),
                         ("workers", count),
                     ];
-                    let value = at(cells, &levels).and_then(|cell| cell.median("rate"));
-                    let left_out = results.not_run.iter().find(|it| {
-                        levels.iter().all(|(axis, level)| it.point.get(axis) == Some(level))
-                    });
+                    let cell = cells.iter().find(|cell| cell.point.is_at(&levels));
+                    let value = cell.and_then(|cell| cell.median("rate"));
+                    let left_out = results.not_run.iter().find(|it| it.point.is_at(&levels));
                     let what = match (value, left_out) {
                         (Some(rate), _) => format!("{} samples/s", units::count(rate)),
                         (None, Some(it)) => match it.needed_bytes {
@@ -79,11 +88,7 @@ fn heats(results: &Results, cells: &[Cell<'_>], contestant: &Level) -> Vec<Chart
             let caption = "Samples per second by batch size and workers: the stronger the colour, the more. With \
                            a sleep the most that can be had is batch / sleep.";
             let title = format!("Throughput by batch and workers: {contestant}");
-            let sleep = if sleep.number() == Some(0.0) {
-                "no sleep".into()
-            } else {
-                format!("sleep {sleep} s")
-            };
+            let sleep = asleep(&sleep);
             charts.push(Chart::new(title, caption, drawing).choice(format!("{data}, {sleep}")));
         }
     }
@@ -99,27 +104,21 @@ fn waits(results: &Results, cells: &[Cell<'_>]) -> Vec<Chart> {
         for sleep in results.levels("sleep") {
             let mut named = Vec::new();
             for contestant in results.levels("contestants") {
-                let fits = |cell: &&Cell<'_>| {
-                    let levels = [
-                        ("contestants", &contestant),
-                        ("data", &data),
-                        ("sleep", &sleep),
-                        ("batch", batch),
-                    ];
-                    levels.iter().all(|(axis, level)| cell.point.get(axis) == Some(level))
-                };
-                let found: Vec<&Cell<'_>> = cells.iter().filter(fits).collect();
+                let levels = [
+                    ("contestants", &contestant),
+                    ("data", &data),
+                    ("sleep", &sleep),
+                    ("batch", batch),
+                ];
+                let found: Vec<&Cell<'_>> =
+                    cells.iter().filter(|cell| cell.point.is_at(&levels)).collect();
                 let ends = [found.first(), found.last().filter(|_| found.len() > 1)];
                 for (place, cell) in ends.into_iter().flatten().enumerate() {
-                    let name = format!("{contestant}, {} workers", cell.point.text("workers"));
+                    let name = format!("{contestant}, {}", with_workers(cell));
                     named.push((name, colour(&contestant.to_string()) + 2 * place, *cell));
                 }
             }
-            let sleep = if sleep.number() == Some(0.0) {
-                "no sleep".into()
-            } else {
-                format!("sleep {sleep} s")
-            };
+            let sleep = asleep(&sleep);
             charts.extend(
                 over_time::waits(results, &named)
                     .map(|chart| chart.choice(format!("{data}, {sleep}, batch {batch}"))),
@@ -137,14 +136,9 @@ fn chosen<'a>(results: &Results, cells: &'a [Cell<'a>]) -> Vec<over_time::Named<
             cell.point.get("contestants") == Some(&contestant)
                 && cell.point.get("data") == data.first()
         });
-        let rate = |cell: &Cell<'_>| cell.median("rate").unwrap_or(0.0);
-        let best = fits.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-        let point = &best.point;
-        let name = format!(
-            "{contestant}, batch {}, {} workers",
-            point.text("batch"),
-            point.text("workers")
-        );
+        let best = best_by(fits, "rate")?;
+        let name =
+            format!("{contestant}, batch {}, {}", best.point.text("batch"), with_workers(best));
         Some((name, colour(&contestant.to_string()), best))
     };
     results.levels("contestants").into_iter().filter_map(of).collect()

@@ -127,6 +127,7 @@ impl Experiment for Study {
                 Axis::new("prefetch", "prefetch"),
                 Axis::new("workers", "workers"),
             ],
+            sides: "contestants",
             unit: "items".into(),
             rounds: *rounds,
             page_cache: "no files are read".into(),

@@ -27,6 +27,8 @@ pub(in crate::experiment) fn view(results: &Results) -> View {
             Column::new("aggregate/batch", "collate_s", Unit::Seconds),
             Column::new("CPU", "cpu_s", Unit::Seconds),
             Column::new("PSS peak", "pss_peak_bytes", Unit::Bytes),
+            Column::new("GPU busy", "gpu_busy", Unit::Share),
+            Column::new("GPU memory", "gpu_memory_peak_bytes", Unit::Bytes),
             Column::new("switches", "switches", Unit::Count),
         ],
         ..View::default()
@@ -100,7 +102,8 @@ impl Curve<'_> {
 fn chosen<'a>(curves: &'a [Curve<'a>]) -> Vec<(String, usize, &'a Cell<'a>)> {
     let at = |curve: &'a Curve<'a>, workers: u32| {
         let (_, cell) = curve.cells.iter().find(|(n, _)| *n == workers)?;
-        Some((format!("{}, {workers} workers", curve.name), curve.colour, *cell))
+        let workers = crate::units::counted(f64::from(workers), "worker");
+        Some((format!("{}, {workers}", curve.name), curve.colour, *cell))
     };
     curves.iter().filter_map(|curve| at(curve, curve.best()?.0)).collect()
 }
