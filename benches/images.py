@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 BATCH = 64
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+EIGHT_WORKERS = Path(__file__).with_name("tables") / "eight_workers.py"
 
 
 # What is measured
@@ -195,23 +195,9 @@ def centered_reference(root: Path) -> Callable[[list[int], int], torch.Tensor]:
 # Memory, in a program of its own
 
 
-def epoch_in_8_workers(which: str, root: Path) -> None:
-    """One epoch with eight workers and defaults otherwise; prints the labels' digest."""
-    loader: Iterable[Any]
-    if which == "feedline":
-        loader = ours(cropped(feedline.images(root)), workers=8)
-    else:
-        samples = len(pictures_of(root))
-        sampler = GivenOrder(Orders.of(samples, BATCH, timed=0))
-        loader = torch.utils.data.DataLoader(
-            torch_folder(root, which), BATCH, sampler=sampler, num_workers=8
-        )
-    print(json.dumps(labels(loader)))
-
-
 def memory_side(which: str, root: Path) -> Side:
     def side(_run: Run) -> Outcome:
-        peak, found = peak_pss([__file__, "--epoch-in-8-workers", which, str(root)])
+        peak, found = peak_pss([str(EIGHT_WORKERS), which, str(root)])
         return Outcome(1, json.loads(found), figures={"peak_pss": float(peak)})
 
     return side
@@ -321,9 +307,6 @@ def first_batch_table(bench: Bench, root: Path, kind: str, orders: Orders) -> No
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--epoch-in-8-workers"]:
-        epoch_in_8_workers(sys.argv[2], Path(sys.argv[3]))
-        return
     bench = Bench("images", "photographs from folders and shards against torch and torchvision")
     samples = bench.size(1024, 256)
     orders = Orders.of(samples, BATCH, timed=bench.size(2, 1), part=2 * BATCH)

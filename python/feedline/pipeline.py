@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from feedline import _arguments
-from feedline._feedline import Source
+from feedline._feedline import NativeLoader, Source
 from feedline.image_operations import ImageOperations
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Pipeline(ImageOperations):
         """Make one sample: for looking at it, and for datasets that are made of this one.
 
         A loader is made for it, so this is no way to go through many samples. Random operations
-        draw the same numbers each time.
+        draw the numbers that they draw for this sample in the first epoch of a loader with seed 0.
 
         Examples
         --------
@@ -86,15 +86,14 @@ class Pipeline(ImageOperations):
         >>> int(number), int(square)
         (9, 81)
         """
-        from feedline.loader import Loader
-
         total = len(self)
         place = operator.index(index)
         if not -total <= place < total:
             msg = f"index {place} is out of range for {total} samples"
             raise IndexError(msg)
-        chosen = self.select([place])
-        (batch,) = Loader(chosen, batch_size=1, num_workers=0, epochs=1)
+        self._check_loadable()
+        chosen = {"indices": [place % total], "batch_size": 1, "num_workers": 0, "epochs": 1}
+        (batch,) = NativeLoader(self._source, self._named, "numpy", chosen).epoch()
         if self._named:
             return {name: values[0] for name, values in batch.items()}
         return tuple(values[0] for values in batch)

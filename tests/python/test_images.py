@@ -288,3 +288,18 @@ def test_photographs_agree_with_torchvision_within_one_value_in_255():
             difference = np.abs(ours.astype(int) - theirs.numpy())
             assert difference.mean() <= 1, path
             assert difference.max() <= 3, path
+
+
+def test_one_sample_is_the_one_that_a_loader_makes(tmp_path):
+    """Also what it draws, and the name it has in an error."""
+    saved(tmp_path / "class", [picture(40, 50, seed=i) for i in range(5)])
+    (tmp_path / "class" / "z.png").write_bytes(b"no picture")
+    pipeline = feedline.images(tmp_path).random_resized_crop(16).flip()
+    whole = feedline.Loader(pipeline.select(range(5)), batch_size=5, num_workers=0)
+    ((pictures, labels),) = whole
+    for i in range(5):
+        one, label = pipeline[i]
+        np.testing.assert_array_equal(one, pictures[i])
+        assert label == labels[i]
+    with pytest.raises(SampleError, match=r"sample 5 .*z\.png"):
+        pipeline[-1]
