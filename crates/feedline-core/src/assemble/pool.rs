@@ -15,7 +15,7 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use serde::Serialize;
 
@@ -72,8 +72,12 @@ pub struct Pool {
     budget: u64,
     page_lock: Option<Arc<dyn PageLock>>,
     home: Process,
+    returned: OnceLock<Returned>,
     shared: Mutex<Shared>,
 }
+
+/// Called when the user gives a block back.
+pub(crate) type Returned = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct Shared {
@@ -90,6 +94,7 @@ impl Pool {
             budget,
             page_lock: None,
             home: Process::this(),
+            returned: OnceLock::new(),
             shared: Mutex::new(Shared::default()),
         })
     }
@@ -102,8 +107,14 @@ impl Pool {
             budget,
             page_lock,
             home: Process::this(),
+            returned: OnceLock::new(),
             shared: Mutex::new(Shared::default()),
         })
+    }
+
+    /// Calls `returned`, under no lock, whenever the user gives a block back. Once per pool.
+    pub(crate) fn when_returned(&self, returned: Returned) {
+        let _ = self.returned.set(returned);
     }
 
     /// A block of at least `bytes`, or `None` while the budget is spent.
@@ -213,9 +224,13 @@ impl Keeper for Pool {
         if shared.bytes.undelivered + shared.bytes.idle + bytes <= self.budget {
             shared.bytes.idle += bytes;
             shared.free.push(memory);
+            drop(shared);
         } else {
             drop(shared);
             self.release(memory);
+        }
+        if let (true, Some(returned)) = (delivered, self.returned.get()) {
+            returned();
         }
     }
 

@@ -5,9 +5,17 @@
 //! from the order in which the lock is taken, so the batch that is needed first is worked on first.
 //!
 //! A batch may be opened while
-//! * fewer than `prefetch` batches are opened and not delivered, and
+//! * fewer than `prefetch` batches are opened and not let go, and
 //! * its block fits the byte budget (or nothing else is in flight), and
 //! * in `ready` order, the oldest sample that is not done is within the window.
+//!
+//! A batch is let go when it is delivered and then either the user gives a batch back or asks for the next
+//! one. A loop like `for batch in loader` holds one batch while it takes the next, and drops it right
+//! after: to open the next batch in between would cost memory for one more batch, for good, and begin it in
+//! memory that no cache knows. A loop that keeps its batches lets each go when it asks for another. Why this
+//! cannot stop delivery: who waits for a batch has asked for it, so all that were delivered are let go, and
+//! the batch it waits for is open or may be opened. (With a read-ahead of one, a batch is let go at once, or
+//! a loop that keeps its batches would never find one begun.)
 //!
 //! An epoch's plan is made by whoever opens its first batch, outside the lock.
 //!
@@ -33,7 +41,9 @@ pub(crate) struct Ahead {
     /// Where the next batch is; `None` while nothing is wanted.
     next: Option<(u64, u64)>,
     opened: u64,
-    pub(crate) delivered: u64,
+    delivered: u64,
+    /// At most `delivered`.
+    let_go: u64,
     stopped: bool,
     epoch: Option<EpochPlan>,
     /// Whether somebody is making the next epoch's plan, outside the lock.
@@ -64,6 +74,7 @@ impl Ahead {
             next: None,
             opened: 0,
             delivered: 0,
+            let_go: 0,
             stopped: false,
             epoch: None,
             planning: false,
@@ -90,6 +101,7 @@ impl Ahead {
         self.next = next;
         self.opened = 0;
         self.delivered = 0;
+        self.let_go = 0;
         self.unfinished.clear();
         self.generation
     }
@@ -108,11 +120,8 @@ impl Engine {
         if ahead.stopped {
             return Opening::Stopped;
         }
-        let Some((epoch, number)) = ahead.next else { return Opening::Nothing };
-        if self.settings.epochs.is_some_and(|limit| epoch >= limit) {
-            return Opening::Nothing;
-        }
-        let in_flight = ahead.opened - ahead.delivered;
+        let Some((epoch, number)) = self.next_wanted(&ahead) else { return Opening::Nothing };
+        let in_flight = ahead.opened - ahead.let_go;
         if in_flight >= self.settings.prefetch as u64 || (in_flight > 0 && self.is_over_budget()) {
             return Opening::Full;
         }
@@ -181,7 +190,7 @@ impl Engine {
         let jobs = self.cut(&mut ahead.jobs, &lot, slots);
         self.policy.submit(&mut ahead.jobs);
         self.step_past(&mut ahead, epoch, number);
-        let room = ahead.opened - ahead.delivered < self.settings.prefetch as u64;
+        let room = ahead.opened - ahead.let_go < self.settings.prefetch as u64;
         drop(ahead);
         if self.policy.anyone_may_take() {
             // The opener takes one job itself; one more is woken if another batch may be opened.
@@ -309,14 +318,47 @@ impl Engine {
         }
     }
 
-    /// The consumer took a batch: the next may be opened.
+    /// The consumer took a batch.
     pub(crate) fn count_delivered(&self, generation: u64) {
         let mut ahead = lock(&self.ahead);
         if ahead.generation == generation {
             ahead.delivered += 1;
-            drop(ahead);
-            self.bell.ring(1);
+            if self.settings.prefetch == 1 {
+                self.let_go(ahead, 1);
+            }
         }
+    }
+
+    /// The consumer asks for a batch: whatever it took before is let go.
+    pub(crate) fn count_asked(&self, generation: u64) {
+        let ahead = lock(&self.ahead);
+        if ahead.generation == generation {
+            self.let_go(ahead, u64::MAX);
+        }
+    }
+
+    /// The user gave memory back. (Of whichever generation: to let go of one too many too early only
+    /// costs memory.)
+    pub(crate) fn count_returned(&self) {
+        self.let_go(lock(&self.ahead), 1);
+    }
+
+    /// As many batches may be opened, if there are any to open.
+    fn let_go(&self, mut ahead: MutexGuard<'_, Ahead>, most: u64) {
+        let batches = most.min(ahead.delivered - ahead.let_go);
+        ahead.let_go += batches;
+        let is_wanted = self.next_wanted(&ahead).is_some();
+        drop(ahead);
+        // To wake somebody costs this thread, the training loop's, more than all the rest here.
+        if is_wanted {
+            self.bell.ring(batches as usize);
+        }
+    }
+
+    /// Which batch is opened next: none after the last epoch, and while nothing is asked for.
+    fn next_wanted(&self, ahead: &Ahead) -> Option<(u64, u64)> {
+        let limit = self.settings.epochs.unwrap_or(u64::MAX);
+        ahead.next.filter(|(epoch, _)| *epoch < limit)
     }
 }
 

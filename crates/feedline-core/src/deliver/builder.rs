@@ -325,6 +325,13 @@ impl LoaderBuilder {
             plan,
             pipeline,
         });
+        // Weak: what the user holds may outlive the loader.
+        let weak = Arc::downgrade(&engine);
+        engine.pool.when_returned(Box::new(move || {
+            if let Some(engine) = weak.upgrade() {
+                engine.count_returned();
+            }
+        }));
         Ok((engine, start))
     }
 

@@ -227,7 +227,12 @@ impl Loader {
                 cursor.ended = Some(token.0);
                 Err(Next::Batch(Err(Error::NoMoreEpochs { epochs })))
             }
-            _ => Ok(cursor.generation),
+            _ => {
+                let generation = cursor.generation;
+                drop(cursor);
+                self.engine.count_asked(generation);
+                Ok(generation)
+            }
         }
     }
 

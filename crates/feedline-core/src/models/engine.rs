@@ -60,6 +60,7 @@ fn hire<const N: usize>(engine: &Arc<Engine>) -> [thread::JoinHandle<()>; N] {
 
 /// Takes the next batch as the loader does. Returns its samples.
 fn take(engine: &Engine, generation: u64) -> Vec<u64> {
+    engine.count_asked(generation);
     let Taken::Item(finished, _) = engine.shelf.take(generation, None) else {
         panic!("nobody restarts or closes")
     };
@@ -100,6 +101,25 @@ fn two_workers_deliver_an_epoch_in_order_and_end_when_stopped() {
         let generation = engine.restart(0, 0);
         assert_eq!(take(&engine, generation), [0]);
         assert_eq!(take(&engine, generation), [1]);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn the_next_batch_is_opened_when_one_comes_back_or_is_asked_for() {
+    explore(2, || {
+        let engine = engine(loader(3, 1).prefetch(2));
+        let workers = hire::<1>(&engine);
+        let generation = engine.restart(0, 0);
+        let Taken::Item(kept, _) = engine.shelf.take(generation, None) else {
+            panic!("nobody restarts or closes")
+        };
+        let kept = kept.result.expect("no sample fails");
+        kept.hand_over();
+        engine.count_delivered(generation);
+        assert_eq!(take(&engine, generation), [1], "comes back at once");
+        assert_eq!(take(&engine, generation), [2]);
+        drop(kept);
         end(&engine, workers);
     });
 }

@@ -1,5 +1,6 @@
 //! Epochs, dropping at any moment, budgets, states.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -182,6 +183,39 @@ fn read_ahead_is_bounded_by_batches_and_by_bytes() {
         assert_eq!((stats.prefetch, stats.batches), (prefetch, 20));
         assert!(stats.ready as u64 <= most);
     }
+}
+
+#[test]
+fn a_loop_that_holds_one_batch_takes_memory_for_one_beyond_the_read_ahead() {
+    for prefetch in 1..5 {
+        let (dataset, _) = counted(1000);
+        let loader =
+            Loader::builder(dataset).batch_size(5).workers(2).prefetch(prefetch).build().unwrap();
+        let mut held = None;
+        for batch in loader.epoch() {
+            // The one before is dropped when this one is there.
+            held = Some(batch.unwrap());
+        }
+        drop(held);
+        let most = if prefetch == 1 { 3 } else { prefetch as u64 + 1 };
+        let allocated = loader.stats().memory.allocated_blocks;
+        assert!(allocated <= most, "{allocated} blocks with a read-ahead of {prefetch}");
+    }
+}
+
+#[test]
+fn batches_that_are_kept_or_returned_late_hold_up_nothing() {
+    let (dataset, _) = counted(600);
+    let loader = Loader::builder(dataset).batch_size(3).workers(2).prefetch(2).build().unwrap();
+    let mut kept: VecDeque<_> = VecDeque::new();
+    for (i, batch) in loader.epoch().enumerate() {
+        kept.push_back(batch.unwrap());
+        // All are kept, then all given back but ten, then none is left.
+        let most = [100, 10, 0][i / 70];
+        kept.drain(..kept.len().saturating_sub(most));
+    }
+    assert_eq!(loader.stats().memory.held_by_user, 0);
+    assert_eq!(loader.stats().batches, 200);
 }
 
 #[test]
