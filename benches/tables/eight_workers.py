@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tables.epochs import SEED, GivenOrder, Orders, digest
-
 import feedline
+from tables.epochs import SEED, GivenOrder, Orders, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
