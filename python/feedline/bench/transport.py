@@ -18,7 +18,7 @@ import queue
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -263,7 +263,8 @@ class Shared:
         parcel = self._hub.receive()
         if parcel is None or parcel[1]:
             return None
-        return [memoryview(part) for part in parcel[2]]
+        # A buffer, though stubs for this Python have no way to say so.
+        return [memoryview(cast("Any", part)) for part in parcel[2]]
 
     def ask(self) -> None:
         """Send a request."""
