@@ -114,6 +114,29 @@ def test_every_argument_can_be_read_back():
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"batch_size": 3, "shuffle": True, "drop_last": True},
+        {"batch_size": None},
+        {"batch_sampler": [[1, 2], [3]]},
+        {"sampler": [3, 2], "collate_fn": sum, "pin_memory": False},
+        {"num_workers": 1, "worker_init_fn": print, "persistent_workers": True, "in_order": False},
+        {"dataset": Endless(), "batch_size": 4},
+    ],
+    ids=str,
+)
+def test_attributes_are_those_of_torchs(arguments):
+    arguments = {"dataset": TEN, **arguments}
+    torchs, ours = vars(TorchLoader(**arguments)), vars(DataLoader(**arguments))
+    assert torchs.keys() <= ours.keys()
+    for name, value in torchs.items():
+        # Samplers are made anew.
+        same = ours[name] == value or type(ours[name]) is type(value)
+        assert same, name
+
+
+@pytest.mark.parametrize(
     "name", ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"]
 )
 def test_what_torch_freezes_is_frozen(name):

@@ -86,10 +86,27 @@ LOST = {
     "killed": (lambda: kill_myself(signal.SIGKILL), "is killed by signal: Killed. "),
     "terminated by others": (lambda: kill_myself(signal.SIGHUP), "is killed by signal: Hangup. "),
     "aborted": (abort, "is killed by signal: Aborted. "),
+    "bus error": (
+        lambda: kill_myself(signal.SIGBUS),
+        "is killed by signal: Bus error. It is possible that dataloader's workers are out of "
+        "shared memory. Please try to raise your shared memory limit.",
+    ),
+    "division": (
+        lambda: kill_myself(signal.SIGFPE),
+        "is killed by signal: Floating point exception. ",
+    ),
     "segfault": (read_nothing, "is killed by signal: Segmentation fault. "),
     "exit 3": (lambda: os._exit(3), "exited unexpectedly with exit code 3. Details are lost"),
     "sys.exit 5": (lambda: sys.exit(5), "exited unexpectedly with exit code 5. Details are lost"),
     "sys.exit 0": (lambda: sys.exit(0), None),
+}
+
+
+LAST_WORDS = {
+    "segfault": "ERROR: Unexpected segmentation fault encountered in worker.",
+    "bus error": "ERROR: Unexpected bus error encountered in worker. This might be caused by "
+    "insufficient shared memory (shm).",
+    "division": "ERROR: Unexpected floating-point exception encountered in worker.",
 }
 
 
@@ -107,10 +124,7 @@ def test_a_lost_worker_is_told_of_in_torchs_words(how, capfd):
     else:
         assert type(error.value.__cause__) is RuntimeError
         assert str(error.value.__cause__).startswith(f"DataLoader worker (pid {lost}) {why}")
-    if how == "segfault":
-        assert (
-            "ERROR: Unexpected segmentation fault encountered in worker." in capfd.readouterr().err
-        )
+    assert LAST_WORDS.get(how, "") in capfd.readouterr().err
     del batches, error
     gc.collect()
     wait_until(lambda: not any(worker.is_alive() for worker in workers))
@@ -442,6 +456,7 @@ class Asked:
 def test_the_sampler_is_asked_at_iter_and_as_far_ahead_as_torch_asks():
     sampler = Asked(20)
     loader = loader_of(range(20), sampler=sampler, prefetch_factor=3, persistent_workers=True)
+    loader.state_dict()
     assert (len(loader), sampler.times) == (20, 0)
     for _ in range(2):
         sampler.times = 0

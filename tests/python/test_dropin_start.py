@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dropin_started import Counted, Shared, first_of  # noqa: E402
+from dropin_started import Counted, Meeting, Shared, first_of  # noqa: E402
 
 from feedline.torch import DataLoader  # noqa: E402
 from feedline.torch.parcel import Parcel  # noqa: E402
@@ -44,6 +44,20 @@ def test_the_dataset_is_pickled_once_for_all_workers(method):
     assert {pid for *_, pid in loader} == {worker.pid for worker in loader._iterator._workers}
     del loader
     assert open_descriptors() <= before + 3  # the fork server's own
+
+
+def test_workers_start_side_by_side():
+    # A pipe holds 64 KiB: whoever is sent more than that must have read it before the next starts.
+    # Here the first worker does not go on reading before the second one reads, too.
+    barrier = multiprocessing.get_context("spawn").Barrier(2)
+    loader = DataLoader(
+        [Meeting(barrier), bytes(10_000_000), "end"],
+        sampler=[2, 2],
+        num_workers=2,
+        multiprocessing_context="spawn",
+        collate_fn=first_of,
+    )
+    assert list(loader) == ["end", "end"]
 
 
 def test_what_cannot_be_pickled_is_warned_of_and_raised():
