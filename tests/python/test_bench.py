@@ -139,11 +139,16 @@ def test_report_redraws_and_compares(workers, tmp_path):
     slower.mkdir()
     changed = lines(out)
     for line in changed:
-        if line["kind"] == "measurement" and line["point"]["workers"] == 2:
+        if line["kind"] == "measurement" and line["point"] == {
+            "contestants": "feedline",
+            "prefetch": 2,
+            "workers": 2,
+        }:
             line["seconds"] *= 3
     (slower / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in changed))
     done = command("report", out, slower)
-    assert "2 of 4 points changed beyond noise" in done.stdout
+    assert "1 of 4 points changed beyond noise" in done.stdout
+    assert "times torch: 67 % slower beside it" in done.stdout
     assert "slower" in done.stdout
 
 
@@ -315,6 +320,7 @@ def test_wrong_usage_gets_an_error_with_a_hint(arguments, hint, tmp_path):
     done = command(*arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stdout
     assert hint in done.stderr
+    assert "hint:" in done.stderr or "try '--help'" in done.stderr
     assert "panicked" not in done.stderr
     assert "Traceback" not in done.stderr
 

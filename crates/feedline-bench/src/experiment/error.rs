@@ -65,6 +65,16 @@ pub enum ExperimentError {
         /// What differs.
         what: String,
     },
+    /// Two runs that have nothing in common.
+    #[error(
+        "the first is a run of `{first}`, the second of `{second}`; only runs of one experiment can be compared"
+    )]
+    DifferentExperiments {
+        /// Experiment of the first.
+        first: String,
+        /// Experiment of the second.
+        second: String,
+    },
     /// A data folder without data.
     #[error("{} holds no {what}", .folder.display())]
     NoData {
@@ -132,11 +142,25 @@ impl ExperimentError {
             Self::Unknown { nearest: None, .. } => {
                 "`feedline bench --list` shows all; a settings file must end in .toml".into()
             }
+            Self::Setting { .. } => "settings are given as `--workers 0,2,4`, `--set NAME=VALUE` (lists as \
+                                     `[1, 2]`) or in a .toml file"
+                .into(),
+            Self::UnknownContestant { .. } => {
+                "name them as `--contestants torch,feedline`, or leave that out for the usual ones".into()
+            }
             Self::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free some space and start the same command again: it goes on after the last whole \
                  result; or use another disk, by --out DIR for results and by XDG_CACHE_HOME for data \
                  that is made"
                     .into()
+            }
+            Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "check the name; results are in the folder that `feedline bench NAME --out DIR` wrote, in \
+                 results/NAME unless told otherwise"
+                    .into()
+            }
+            Self::File { .. } => {
+                "see whether you may read and write there, or pass another folder (--out DIR)".into()
             }
             Self::Line { .. } => {
                 "the file must be one that `feedline bench` wrote; pass --fresh to start over"
@@ -147,6 +171,9 @@ impl ExperimentError {
             }
             Self::OtherExperiment { .. } | Self::OtherSettings { .. } => {
                 "pass another --out, or --fresh to forget what is there".into()
+            }
+            Self::DifferentExperiments { .. } => {
+                "pass two folders that `feedline bench` of the same name wrote".into()
             }
             Self::NoData { what, .. } => format!(
                 "leave --data out to have {what} made, or make them with `feedline generate`"

@@ -43,6 +43,65 @@ fn noise_is_not_told() {
     assert!(verdict(&[1.0], &[1.5]));
 }
 
+/// One run of two loaders with the given seconds per round, and the load by others.
+fn beside(torch: &[f64], feedline: &[f64], others: f64) -> Results {
+    let mut results = results(&[(1, torch)]);
+    for (round, seconds) in (1..).zip(feedline) {
+        let point = Point::new().with("contestants", "feedline").with("workers", 1u32);
+        let seconds = *seconds;
+        let run = Measurement { point, round, seconds, items: 100, ..Measurement::default() };
+        results.measurements.push(run);
+    }
+    results.measurements.iter_mut().for_each(|it| it.usage.others_cores = Some(others));
+    results
+}
+
+fn real(before: &Results, after: &Results) -> Vec<String> {
+    let changes = compare(before, after).unwrap().changes;
+    let real = changes.iter().filter(|it| it.is_real);
+    real.map(|it| it.point.text("contestants")).collect()
+}
+
+const SLOW: [f64; 7] = [3.0, 3.1, 2.9, 3.05, 2.95, 3.0, 3.02];
+const FAST: [f64; 7] = [1.0, 1.02, 0.98, 1.01, 0.99, 1.0, 1.01];
+
+fn times(values: [f64; 7], factor: f64) -> [f64; 7] {
+    values.map(|it| it * factor)
+}
+
+#[test]
+fn a_machine_that_is_slower_for_all_is_not_a_change_of_a_loader() {
+    let before = beside(&SLOW, &FAST, 0.1);
+    let after = beside(&times(SLOW, 1.5), &times(FAST, 1.5), 0.9);
+    assert_eq!(real(&before, &after), [""; 0], "others used the machine");
+    let text = compare(&before, &after).unwrap().text("items");
+    assert!(text.contains("load by others: 0.1 cores before, 0.9 after"), "{text}");
+    let quiet = beside(&times(SLOW, 1.5), &times(FAST, 1.5), 0.1);
+    assert_eq!(
+        real(&before, &quiet),
+        ["torch"],
+        "nobody else is to blame; beside it nothing changed"
+    );
+}
+
+#[test]
+fn a_loader_that_changed_beside_the_baseline_is_told_under_any_load() {
+    let before = beside(&SLOW, &FAST, 0.1);
+    for others in [0.1, 0.9] {
+        let after = beside(&SLOW, &times(FAST, 1.5), others);
+        assert_eq!(real(&before, &after), ["feedline"]);
+        let text = compare(&before, &after).unwrap().text("items");
+        assert!(text.contains("3.00 -> 2.00 times torch: 33 % slower beside it"), "{text}");
+    }
+}
+
+#[test]
+fn a_baseline_that_changed_does_not_make_others_change() {
+    let before = beside(&SLOW, &FAST, 0.1);
+    let after = beside(&times(SLOW, 1.5), &FAST, 0.1);
+    assert_eq!(real(&before, &after), ["torch"]);
+}
+
 #[test]
 fn the_words_name_points_and_circumstances() {
     let before = results(&[(1, &[1.0, 1.0]), (2, &[1.0, 1.0])]);

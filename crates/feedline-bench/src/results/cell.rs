@@ -147,6 +147,15 @@ impl Cell<'_> {
         Estimate::of(&values)
     }
 
+    /// Its rate against another's, round by round: what disturbs a whole round cancels out.
+    pub fn ratios_to(&self, base: &Cell<'_>) -> Vec<f64> {
+        let paired = self.runs.iter().filter_map(|run| {
+            let other = base.runs.iter().find(|it| it.round == run.round)?;
+            Some(value_of(run, "rate")? / value_of(other, "rate")?)
+        });
+        paired.collect()
+    }
+
     /// The median wait for each batch: the first, second, third …
     pub fn waits_s(&self) -> Vec<f64> {
         let longest = self.runs.iter().map(|run| run.waits_s.len()).max().unwrap_or(0);
@@ -158,6 +167,17 @@ impl Cell<'_> {
             })
             .collect()
     }
+}
+
+/// Whom ratios refer to, if it took part.
+pub(crate) const BASELINE: &str = "torch";
+
+/// What a loader's cell is compared with: the baseline's at otherwise equal levels. `None` for the baseline
+/// itself, and where there is none.
+pub(crate) fn baseline_of<'a>(cell: &Cell<'_>, cells: &'a [Cell<'a>]) -> Option<&'a Cell<'a>> {
+    let there = cell.point.clone().with("contestants", BASELINE);
+    cell.point.get("contestants").filter(|_| there != *cell.point)?;
+    cells.iter().find(|it| *it.point == there)
 }
 
 /// The cell with the largest median of a quantity.

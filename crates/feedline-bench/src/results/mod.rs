@@ -17,8 +17,8 @@ mod line;
 mod point;
 mod store;
 
+pub(crate) use cell::{BASELINE, baseline_of, best_by, value_of, worst_by};
 pub use cell::{Cell, Results};
-pub(crate) use cell::{best_by, value_of, worst_by};
 pub use line::{Axis, Check, Header, Line, Measurement, NotRun, SCHEMA, Stretch};
 pub use point::{Level, Point};
 pub use store::{FILE_NAME, Store, find, read};

@@ -3,11 +3,8 @@
 use crate::experiment::curves::{Shown, bars};
 use crate::experiment::loading::colour;
 use crate::experiment::{Column, Tile, Unit, View, over_time};
-use crate::results::{Cell, Level, Results};
+use crate::results::{BASELINE, Cell, Level, Results, baseline_of};
 use crate::{Estimate, units};
-
-/// Whom ratios refer to, if it took part.
-const BASELINE: &str = "torch";
 
 pub(in crate::experiment) fn view(results: &Results) -> View {
     let cells = results.cells();
@@ -86,20 +83,8 @@ fn ratios<'a>(cells: &'a [Cell<'a>], workers: Option<&Level>) -> Vec<(&'a Cell<'
     let fits = |cell: &&Cell<'_>| workers.is_none_or(|it| cell.point.get("workers") == Some(it));
     let mut found = Vec::new();
     for cell in cells.iter().filter(fits) {
-        let base = cells.iter().find(|it| {
-            it.point.text("contestants") == BASELINE
-                && it.point.get("workers") == cell.point.get("workers")
-        });
-        let Some(base) = base.filter(|base| base.point != cell.point) else { continue };
-        let paired: Vec<f64> = cell
-            .runs
-            .iter()
-            .filter_map(|run| {
-                let other = base.runs.iter().find(|it| it.round == run.round)?;
-                let rate = |it: &crate::results::Measurement| it.items as f64 / it.seconds;
-                Some(rate(run) / rate(other))
-            })
-            .collect();
+        let Some(base) = baseline_of(cell, cells) else { continue };
+        let paired = cell.ratios_to(base);
         found.extend(Estimate::of(&paired).map(|ratio| (cell, ratio)));
     }
     found
