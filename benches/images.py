@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torchvision
 from tables.bench import Bench
-from tables.epochs import SEED, WARM, GivenOrder, Orders, digest, drain, torch_loader
+from tables.epochs import (
+    SEED,
+    WARM,
+    GivenOrder,
+    Orders,
+    digest,
+    drain,
+    time_epochs,
+    torch_loader,
+)
+from tables.epochs import feedline_side as epochs_side
 from tables.memory import peak_pss
 from tables.photos import class_folders, shards
 from torchvision.io import ImageReadMode, decode_image, read_file
@@ -92,15 +102,7 @@ def feedline_side(
 
     def side(run: Run) -> Outcome:
         loader = ours(pipeline)
-        for _ in range(WARM):
-            drain(loader)
-        ahead = loader.stats()["ready"]
-        run.start()
-        for _ in range(orders.timed):
-            drain(loader)
-        # As many batches as were ready when the clock started.
-        drain(itertools.islice(loader, ahead))
-        run.stop()
+        time_epochs(run, loader, orders)
         batches = list(itertools.islice(loader, orders.part // BATCH))
         check(batches[0][0], reference(orders.checked[:BATCH], WARM + orders.timed + 1))
         return Outcome(orders.timed * orders.samples, labels(batches))
@@ -243,19 +245,7 @@ def shards_table(bench: Bench, root: Path, kind: str, orders: Orders) -> None:
     """The same samples in the same order: batches must be equal byte by byte."""
 
     def side(pipeline: feedline.Images) -> Side:
-        def measured(run: Run) -> Outcome:
-            loader = ours(pipeline)
-            drain(loader)
-            ahead = loader.stats()["ready"]
-            run.start()
-            for _ in range(orders.timed):
-                drain(loader)
-            drain(itertools.islice(loader, ahead))
-            run.stop()
-            checked = digest(itertools.islice(loader, orders.part // BATCH))
-            return Outcome(orders.timed * orders.samples, checked)
-
-        return measured
+        return epochs_side(lambda: ours(pipeline), orders)
 
     tar = feedline.tar([str(shard) for shard in shards(root, 4)], cache_dir=root.parent / "cache")
     bench.hold(

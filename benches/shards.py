@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import tarfile
 import tempfile
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 from tables.bench import Bench
-from tables.epochs import SEED, WARM, Orders, drain, feedline_side
+from tables.epochs import SEED, Orders, feedline_side, time_epochs
 
 import feedline
 from feedline._feedline import Source
@@ -80,14 +79,7 @@ def reading(
 
     def side(run: Run) -> Outcome:
         loader = feedline.Loader(make(), batch_size=BATCH, shuffle=True, seed=SEED, num_workers=2)
-        for _ in range(WARM):
-            drain(loader)
-        ahead = loader.stats()["ready"]
-        run.start()
-        for _ in range(orders.timed):
-            drain(loader)
-        drain(itertools.islice(loader, ahead))
-        run.stop()
+        time_epochs(run, loader, orders)
         found = Digest()
         for sample in sorted(sample for batch in loader for sample in batch[part]):
             found.update(np.frombuffer(sample, np.uint8))

@@ -98,27 +98,36 @@ def digest(batches: Iterable[Any]) -> str:
     return found.finish()
 
 
+def time_epochs(run: Run, loader: feedline.Loader, orders: Orders) -> None:
+    """Let a loader run the epochs that are timed, after those that warm up.
+
+    A loader fills the next epoch while this one drains, so some batches are ready when the clock
+    starts. As many of the following epoch are taken before it stops, and not counted. That epoch is
+    always begun and left, so that the one after it is checked.
+    """
+    for _ in range(WARM):
+        drain(loader)
+    ahead = loader.stats()["ready"]
+    run.start()
+    for _ in range(orders.timed):
+        drain(loader)
+    left = iter(loader)
+    drain(itertools.islice(left, ahead))
+    run.stop()
+    if ahead == 0:
+        next(left)
+
+
 def feedline_side(
     make: Callable[[], feedline.Loader],
     orders: Orders,
     row_bytes: int | None = None,
 ) -> Callable[[Run], Outcome]:
-    """Timed epochs of a loader.
-
-    A loader fills the next epoch while this one drains, so some batches are ready when the clock
-    starts. As many of the following epoch are taken before it stops, and not counted.
-    """
+    """Timed epochs of a loader, then one that is checked."""
 
     def side(run: Run) -> Outcome:
         loader = make()
-        for _ in range(WARM):
-            drain(loader)
-        ahead = loader.stats()["ready"]
-        run.start()
-        for _ in range(orders.timed):
-            drain(loader)
-        drain(itertools.islice(loader, ahead))
-        run.stop()
+        time_epochs(run, loader, orders)
         samples = orders.timed * orders.samples
         checked = digest(itertools.islice(loader, orders.part // orders.batch_size))
         return Outcome(samples, checked, row_bytes and row_bytes * samples)

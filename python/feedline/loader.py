@@ -61,7 +61,8 @@ class Loader:
         that is not done.
     prefetch
         How many batches may be begun ahead. ``None``: 4, or the number of workers if that is more;
-        but only 3 where more would take over 128 MiB, unless `memory` is given.
+        fewer where they would take over 96 MiB (but 2, and enough to keep all workers busy),
+        unless `memory` is given.
     memory
         Bytes that undelivered batches and idle blocks may take, as a number or such as
         ``"500MiB"``. ``None``: 2 GiB.

@@ -144,8 +144,8 @@ impl LoaderBuilder {
     }
 
     /// How many batches may be begun ahead of the one the consumer waits for. Default: 4, or the
-    /// number of workers if that is more; but only 3 where more would take over 128 MiB, unless
-    /// [`memory`](LoaderBuilder::memory) says how much they may take.
+    /// number of workers if that is more; fewer where they would take over 96 MiB, but 2, and enough to
+    /// keep all workers busy; unless [`memory`](LoaderBuilder::memory) says how much they may take.
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = Some(batches);
         self
@@ -281,7 +281,10 @@ impl LoaderBuilder {
             0 => 1,
             _ => self.prefetch.unwrap_or_else(|| {
                 let batch = layout.as_ref().map_or(0, |layout| layout.bytes as u64);
-                default_prefetch(workers, batch, self.memory.is_some())
+                match self.memory {
+                    Some(_) => workers.max(4),
+                    None => default_prefetch(workers, self.batch_size as usize, batch),
+                }
             }),
         };
         let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
@@ -396,14 +399,34 @@ impl LoaderBuilder {
 
 /// How many batches are begun ahead unless the user says.
 ///
-/// All workers fill one batch together, so a few batches keep any number of them busy. More only bridge
-/// times of slow samples or slow storage; they are worth their memory while that is little.
-fn default_prefetch(workers: usize, batch_bytes: u64, has_budget: bool) -> usize {
-    const FEW: usize = 3;
-    const MODEST: u64 = 128 << 20;
-    let many = workers.max(4);
-    if has_budget || batch_bytes == 0 {
-        return many;
+/// All workers fill one batch together, so few batches keep them busy: one that is finished, and as many
+/// as have a sample for each. More only bridge times of slow samples or slow storage; they are worth their
+/// memory while that is little.
+fn default_prefetch(workers: usize, batch_size: usize, batch_bytes: u64) -> usize {
+    const MODEST: u64 = 96 << 20;
+    let few = 1 + workers.div_ceil(batch_size);
+    let many = workers.max(4).max(few);
+    let cheap = MODEST.checked_div(batch_bytes).unwrap_or(u64::MAX);
+    usize::try_from(cheap).unwrap_or(usize::MAX).clamp(few, many)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_batches_of_few_samples_still_keep_all_workers_busy() {
+        let megabytes = |n: u64| n << 20;
+        for (workers, batch_size, bytes, expected) in [
+            (8, 2, megabytes(200), 5),
+            (8, 1, megabytes(200), 9),
+            (8, 8, megabytes(200), 2),
+            (2, 64, megabytes(37), 2),
+            (2, 64, megabytes(30), 3),
+            (16, 64, megabytes(1), 16),
+            (1, 64, 0, 4),
+        ] {
+            assert_eq!(default_prefetch(workers, batch_size, bytes), expected);
+        }
     }
-    usize::try_from(MODEST / batch_bytes).unwrap_or(usize::MAX).clamp(FEW, many)
 }

@@ -97,9 +97,10 @@ fn read_ahead_is_as_deep_as_is_cheap() {
     for (batch_size, workers, memory, expected) in [
         (64, 1, None, 4),
         (64, 8, None, 8),
-        (1_000_000, 8, None, 4),
-        (2_000_000, 8, None, 3),
-        (100_000_000, 2, None, 3),
+        (1_000_000, 8, None, 3),
+        (2_000_000, 8, None, 2),
+        (100_000_000, 2, None, 2),
+        (3, 8, None, 8),
         (2_000_000, 8, Some(1 << 30), 8),
         (64, 0, None, 1),
     ] {
