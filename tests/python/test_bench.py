@@ -178,6 +178,10 @@ def test_grid_lists_what_does_not_fit_into_memory(tmp_path):
     assert len(left_out) == 8
     assert all(line["needed_bytes"] > 30e9 for line in left_out)
     assert "needs about" in done.stdout
+    for run in (line for line in found if line["kind"] == "measurement"):
+        samples = sorted(sample for _, sample, _, _ in run["trace"])
+        assert samples == list(range(run["items"])), run["point"]
+        assert all(0 <= begin <= end <= run["seconds"] for *_, begin, end in run["trace"])
     checks = [line for line in found if line["kind"] == "check"]
     assert len(checks) == 4
     assert all(check["agrees"] for check in checks), checks

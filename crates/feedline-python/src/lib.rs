@@ -13,7 +13,7 @@
 //! | `state.rs` | states, and which sample a worker is at |
 //! | `errors.rs` | errors, as exceptions |
 //! | `transport.rs`, `memory.rs` | messages between processes, and their memory (Linux) |
-//! | `contest.rs` | the measuring tool |
+//! | `contest.rs`, `trace.rs` | the measuring tool, and who made which sample when |
 
 mod array;
 mod call;
@@ -30,6 +30,7 @@ mod one_argument;
 mod pictures;
 mod source;
 mod state;
+mod trace;
 #[cfg(target_os = "linux")]
 mod transport;
 mod value;
@@ -54,6 +55,8 @@ pub mod _feedline {
     use crate::source::Source;
     #[pymodule_export]
     use crate::state::{NativeRoute, current_sample, merge_states};
+    #[pymodule_export]
+    use crate::trace::Trace;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::transport::{TransportEnd, TransportHub};

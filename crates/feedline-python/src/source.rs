@@ -8,6 +8,7 @@ use feedline::ops::image::Layout;
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
 use feedline::sources::{Concat, Encoded, Mixing, Mixture, Pictures, Select, Watch, Zip, files};
 use feedline::{Alter, DType, Dataset, Form, Ragged, plan};
+use feedline_bench::Traced;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -18,6 +19,7 @@ use crate::function::{Inferred, PyMap};
 use crate::in_memory::InMemory;
 use crate::loader::Parts;
 use crate::pictures::Call;
+use crate::trace::Trace;
 use crate::{encoded, errors, pictures};
 
 /// A native dataset.
@@ -286,6 +288,13 @@ impl Source {
             PyMap::infer(py, inner, function, &mut functions, takes_dict, ragged)?;
         let (parts, windows) = (self.parts.clone(), self.windows.clone());
         Ok((Source { parts, functions, windows, ..Source::of(map) }, named))
+    }
+
+    /// The same samples, and who makes the first `most` of them when.
+    fn traced(&self, py: Python<'_>, most: usize) -> (Source, Trace) {
+        let (dataset, notes) = Traced::new(self.dataset(), most);
+        let source = Source { alters: self.alters.clone(), ..self.then(py, dataset) };
+        (source, Trace::new(notes))
     }
 
     /// Keeps finished samples in memory.

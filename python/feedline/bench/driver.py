@@ -95,6 +95,7 @@ class Driver:
             prefetch=request["prefetch"],
             batch_size=request["batch_size"],
             batches=request["batches"],
+            trace=request["trace"],
         )
         return self._contestants[name], job
 

@@ -29,6 +29,8 @@ class Job:
         The same as Python code.
     workers, prefetch
         Workers, and batches ahead for each of them.
+    trace
+        How many samples should tell who made them when.
     batch_size, batches
         How much to load. Samples are taken in order, from the start again when they run out.
     """
@@ -39,6 +41,7 @@ class Job:
     prefetch: int
     batch_size: int
     batches: int
+    trace: int = 0
 
     @property
     def samples(self) -> int:

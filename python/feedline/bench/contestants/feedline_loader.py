@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import feedline
 from feedline.bench.jobs import Batch, Traced, WorkerNumbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from feedline.bench.jobs import Job
 
@@ -23,14 +24,17 @@ class Loading:
 
     def load(self, job: Job) -> Iterator[Batch]:
         """Start the workers."""
+        pipeline, attach = self._pipeline(job), _batch
+        if job.described["kind"] in {"images", "preprocessed"} and job.trace:
+            pipeline, attach = _traced(pipeline, job.trace)
         self._loader = feedline.Loader(
-            self._pipeline(job),
+            pipeline,
             batch_size=job.batch_size,
             num_workers=job.workers,
             prefetch=job.prefetch * max(job.workers, 1),
             epochs=1,
         )
-        return map(_batch, iter(self._loader))
+        return map(attach, iter(self._loader))
 
     def _pipeline(self, job: Job) -> feedline.Pipeline:
         kind = job.described["kind"]
@@ -69,3 +73,18 @@ def _batch(delivered: tuple[Any, ...]) -> Batch:
     # Pictures come with labels, samples made by Python code with who made them when.
     trace = rest[0] if rest and rest[0].ndim == 2 else None
     return Batch(values, trace)
+
+
+def _traced(
+    pipeline: feedline.Pipeline, most: int
+) -> tuple[feedline.Pipeline, Callable[[tuple[Any, ...]], Batch]]:
+    """Let native workers tell who made which sample; a batch brings what is new."""
+    began = time.monotonic()
+    source, told = pipeline._source.traced(most)
+
+    def attach(delivered: tuple[Any, ...]) -> Batch:
+        rows = np.array(told.take(), np.float64).reshape(-1, 4)
+        rows[:, 2:] += began
+        return Batch(_batch(delivered).values, rows)
+
+    return pipeline._then("traced", source), attach

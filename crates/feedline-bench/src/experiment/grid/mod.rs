@@ -20,6 +20,9 @@ use crate::units;
 
 pub(super) use view::view;
 
+/// Samples whose stretches are kept for the timeline.
+const TRACED: u32 = 192;
+
 /// Bytes of a sample: float32 (3, 224, 224).
 pub(super) const SAMPLE_BYTES: u64 = 3 * 224 * 224 * 4;
 
@@ -139,7 +142,7 @@ impl Study {
             batch_size: count("batch"),
             batches: self.batches(workers),
             step_s: point.number("sleep").unwrap_or_default(),
-            trace: 0,
+            trace: TRACED,
         })
     }
 
@@ -261,7 +264,8 @@ impl Experiment for Study {
         round: u32,
         session: &mut Session<'_>,
     ) -> Result<Measurement, ExperimentError> {
-        let job = self.job(point).ok_or_else(|| data::nothing_in(session))?;
+        let mut job = self.job(point).ok_or_else(|| data::nothing_in(session))?;
+        job.trace = if round == 1 { TRACED } else { 0 };
         let name = point.text("data");
         if let Some((_, set)) = self.sets.iter().find(|(it, _)| *it == name) {
             self.settings.cache.before_run(&set.folder);

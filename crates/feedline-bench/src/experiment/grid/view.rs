@@ -30,6 +30,10 @@ pub(in crate::experiment) fn view(results: &Results) -> View {
     view.charts.extend(waits(results, &cells));
     let chosen = chosen(results, &cells);
     view.charts.extend(over_time::resources(&chosen));
+    for (_, _, cell) in &chosen {
+        let batch = cell.point.number("batch").unwrap_or(1.0) as u64;
+        view.charts.extend(over_time::timelines(std::slice::from_ref(*cell), "contestants", batch));
+    }
     view
 }
 
