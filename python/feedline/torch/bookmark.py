@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import IterDataPipe
 
-from feedline.torch.layout import COUNT, About, Start, Stateful, with_workers, without_workers
+from feedline.torch.layout import (
+    COUNT,
+    About,
+    Start,
+    Stateful,
+    state_of,
+    with_workers,
+    without_workers,
+)
 from feedline.torch.sampling import Sampling, draw_seed
 
 if TYPE_CHECKING:
@@ -53,32 +61,17 @@ class Bookmark:
         self.said: dict[str, Any] | None = None
         # Whether it was loaded, and not fitted to this loader yet.
         self.is_loaded = False
-        # The generator's state before torch's draw for an iterator that needs none.
-        self._before: tuple[torch.Generator, torch.Tensor] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy of a loader has no iterator yet, only what was loaded into it.
-        gone = {"latest": None, "planned": None, "_before": None}
+        gone = {"latest": None, "planned": None}
         return self.__dict__ | gone
 
-    def expect_iterator(self, generator: torch.Generator | None) -> None:
-        """Note that torch is about to draw the base seed of an iterator."""
-        self._before = None
-        if self.start is not None:
-            drawn_from = torch.default_generator if generator is None else generator
-            self._before = drawn_from, drawn_from.get_state()
-
     def begin(self, iterator: Any, generator: torch.Generator | None) -> Latest:  # noqa: ANN401
-        """Note that an iterator exists; put its seeds where a state wants them."""
+        """Note that an iterator exists; put its generator where a state wants it."""
         start = self._take_start()
-        if self._before is not None:
-            drawn_from, state = self._before
-            drawn_from.set_state(state)
-            self._before = None
         if start.generator is not None and generator is not None:
             generator.set_state(start.generator)
-        if start.base_seed is not None:
-            iterator._base_seed = start.base_seed
         self.latest = Latest(self, start, int(iterator._base_seed), generator)
         return self.latest
 
@@ -149,6 +142,8 @@ class Latest:
         self.ends: dict[int, tuple[int, dict[str, Any]]] = {}
         self.passed: set[int] = set()
         self.live: Any = None
+        # The dataset, if it is used here and not by workers.
+        self.dataset: Any = None
         self.epoch = book.epoch
         self._told: set[int] = set()
         self._stale: set[int] = set()
@@ -277,11 +272,12 @@ class Latest:
             len_called=self.len_called,
             num_workers=self.num_workers,
             last_worker=self.last_worker,
-            workers=self._workers_now(),
             about=self.about._replace(epoch=self.epoch),
         )
         if self.sampling is not None:
             self.sampling.tell(now)
+        # After whatever was drawn: a dataset's state may be that of the generator.
+        now.workers = self._workers_now()
         return now
 
     def _generator_of_pipes(self) -> torch.Tensor | None:
@@ -295,7 +291,7 @@ class Latest:
                 # While the iterator lives its objects are asked; then the last answer counts.
                 inline = self.live()
                 self.workers = [inline] if inline is not None else self.workers
-            return self.workers or [None]
+            return [self._asked_again(worker) for worker in self.workers] or [None]
         workers: list[dict[str, Any] | None] = [None] * self.num_workers
         workers[: len(self.workers)] = self.workers
         for worker, (_, state) in self.ends.items():
@@ -304,6 +300,14 @@ class Latest:
         if self.counts is not None and not self.finished:
             workers = [self._counted(number, worker) for number, worker in enumerate(workers)]
         return workers
+
+    def _asked_again(self, worker: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Ask a dataset once more after its epoch: drawing what comes may have changed it."""
+        if not self.finished or self.live is not None or worker is None:
+            return worker
+        if worker["dataset_state"] is None:
+            return worker
+        return worker | {"dataset_state": state_of(self.dataset)}
 
     def _counted(self, number: int, worker: dict[str, Any] | None) -> dict[str, Any] | None:
         if self.counts is None or worker is None or Start(workers=[worker]).has_user_state():
@@ -333,6 +337,7 @@ class Latest:
         if self.sampling is not None and self.planned is None:
             coming.sampler_iter_state = None
             self.sampling.prepare(coming)
+        coming.workers = self._workers_now()
         return coming
 
 
@@ -351,8 +356,12 @@ class Counted:
     _raw_sampler_iter: Any = None
     _sampling: Sampling | None = None
     _seed_of_pipes: int | None = None
-    # What a state says that it was; set before torch draws it.
+    _seed_of_workers: int = 0
+    # What a state says that they were; set before torch draws them.
     _wanted_seed_of_pipes: int | None = None
+    _wanted_seed_of_workers: int | None = None
+    # Where the generator was before torch draws what a state says already.
+    _before_draws: tuple[torch.Generator, torch.Tensor] | None = None
 
     @property
     def _sampler_iter(self) -> Any:  # noqa: ANN401 - torch's attribute
@@ -375,10 +384,29 @@ class Counted:
         wanted = self._wanted_seed_of_pipes
         self._seed_of_pipes = seed if seed is None or wanted is None else wanted
 
-    def _expect_epoch(self) -> None:
-        """Take from the state what must be known before torch begins."""
+    @property
+    def _base_seed(self) -> Any:  # noqa: ANN401 - torch's attribute
+        return self._seed_of_workers
+
+    @_base_seed.setter
+    def _base_seed(self, seed: Any) -> None:  # noqa: ANN401 - torch's attribute
+        # The last that torch draws for an iterator, and before the dataset is iterated over. So the
+        # generator is put back here, and what the dataset makes of it afterwards counts.
+        wanted = self._wanted_seed_of_workers
+        self._seed_of_workers = seed if wanted is None else wanted
+        if self._before_draws is not None:
+            generator, before = self._before_draws
+            generator.set_state(before)
+            self._before_draws = None
+
+    def _expect_epoch(self, generator: torch.Generator | None) -> None:
+        """Take from the state what must be known before torch draws."""
         start = self._bookmark.start
         self._wanted_seed_of_pipes = None if start is None else start.shared_seed
+        if start is not None:
+            self._wanted_seed_of_workers = start.base_seed
+            drawn_from = torch.default_generator if generator is None else generator
+            self._before_draws = drawn_from, drawn_from.get_state()
 
     def _note_pipes(self, dataset: Any) -> None:  # noqa: ANN401 - the user's
         latest = self._latest

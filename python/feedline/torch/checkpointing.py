@@ -107,9 +107,6 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
             book.planned.next_epoch()
         book.epoch = book.planned.epoch if book.planned is not None else book.epoch
         self._warn_of_threads()
-        keeps_workers = self.persistent_workers and self.num_workers > 0
-        if not keeps_workers or self._iterator is None:
-            book.expect_iterator(self.generator)
         iterator = super().__iter__()
         if book.planned is None:
             book.epoch += 1

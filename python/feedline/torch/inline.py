@@ -31,13 +31,13 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._bookmark = loader._bookmark
-        self._expect_epoch()
         begins = self._bookmark.start
         said = (begins.workers[0] or {}) if begins is not None and begins.workers else {}
         # The dataset first, then its iterator, which torch makes, then that.
         of_dataset = said.get("dataset_state")
         if of_dataset is not None and isinstance(loader.dataset, Stateful):
             loader.dataset.load_state_dict(of_dataset)
+        self._expect_epoch(loader.generator)
         super().__init__(loader)
         self._profile_name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
         self._latest = self._bookmark.begin(self, loader.generator)
@@ -74,6 +74,7 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
         self._num_yielded = latest.num_yielded
         if self._dataset_kind == _DatasetKind.Iterable or isinstance(self._dataset, Stateful):
             latest.live = live_state(InlineIterator._own_state, self)
+            latest.dataset = self._dataset
 
     def _own_state(self) -> dict[str, Any]:
         terms: Any = self._terms_for_state

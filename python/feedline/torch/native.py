@@ -82,6 +82,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._bookmark = loader._bookmark
+        self._expect_epoch(loader.generator)
         super().__init__(loader)
         self._latest = self._bookmark.begin(self, loader.generator)
         self._seed = loader.seed

@@ -66,7 +66,7 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._bookmark = loader._bookmark
-        self._expect_epoch()
+        self._expect_epoch(loader.generator)
         # Not torch's with workers: that one would start them.
         _BaseDataLoaderIter.__init__(self, loader)
         self._latest = self._bookmark.begin(self, loader.generator)
@@ -127,7 +127,8 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         self._diary.begin(self._mode, self._num_workers)
         if not first_iter:
-            self._expect_epoch()
+            self._expect_epoch(loader.generator)
+            self._before_draws = None  # workers that persist keep their seed
             self._latest = self._bookmark.again(self)
             self._rotation = 0
             self._note()
