@@ -83,12 +83,13 @@ def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     Parameters
     ----------
     states
-        What `feedline.Loader.state_dict` returned on each rank, in any order.
+        What `feedline.Loader.state_dict` returned on each rank, in any order; or that of
+        `feedline.torch.DataLoader` with ``seed=``.
 
     Returns
     -------
     dict
-        For `feedline.Loader.load_state_dict`, the same on each new rank.
+        For `load_state_dict` of the same kind of loader, the same on each new rank.
 
     Raises
     ------
@@ -111,4 +112,8 @@ def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     >>> [int(x[0]) for (x,) in alone]
     [3, 5, 6, 7]
     """
+    if any("_feedline" in state for state in states):
+        from feedline.torch.planned import merged_states  # needs torch, as those states do
+
+        return merged_states(states)
     return _feedline.merge_states([json.dumps(dict(state)) for state in states])

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+from hypothesis import given  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 from torch.utils.data import IterableDataset  # noqa: E402
 
 import feedline  # noqa: E402
@@ -147,6 +149,53 @@ def test_other_ranks_and_batch_sizes_share_what_is_left(drop_last):
     repeated, missing = ledger.total() - len(ledger), n - len(ledger)
     assert repeated <= (0 if drop_last else 3)
     assert missing <= (7 if drop_last else 0)
+
+
+@given(st.data())
+def test_merged_states_of_ranks_at_unequal_steps_lose_and_repeat_nothing(data):
+    n, ledger, states = 96, Counter(), []
+
+    def of_rank(rank, world, batch_size, workers=0):
+        return make(
+            (workers, "thread"),
+            Augmented(n, everything=False),
+            batch_size=batch_size,
+            rank=rank,
+            world_size=world,
+        )
+
+    for rank in range(3):
+        one = of_rank(rank, 3, 4)
+        iterator = iter(one)
+        for batch in itertools.islice(iterator, data.draw(st.integers(0, 8))):
+            ledger.update(int(row[0]) for row in batch)
+        states.append(json.loads(json.dumps(one.state_dict())))
+    data.draw(st.randoms()).shuffle(states)
+    merged = json.loads(json.dumps(feedline.merge_states(states)))
+    left, counts = n - ledger.total(), set()
+    for rank in range(2):
+        one = of_rank(rank, 2, 3)
+        one.load_state_dict(merged)
+        batches = list(one)
+        counts.add(len(batches))
+        ledger.update(int(row[0]) for batch in batches for row in batch)
+    # When nothing is left, what comes is the whole epoch after it.
+    epochs = 1 if left else 2
+    assert len(counts) == 1
+    assert set(ledger) == set(range(n))
+    assert ledger.total() == epochs * n + left % 2
+
+
+def test_states_without_a_seed_are_not_merged():
+    one = DataLoader(range(8))
+    iterator = iter(one)
+    next(iterator)
+    with pytest.raises(StateError, match="only states of loaders with seed="):
+        feedline.merge_states([one.state_dict()])
+    two = make((0, "process"), rank=0, world_size=2)
+    iter(two)
+    with pytest.raises(StateError, match="1 states of 2 ranks"):
+        feedline.merge_states([two.state_dict()])
 
 
 def test_len_is_the_share_of_the_rank():

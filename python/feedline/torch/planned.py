@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from feedline._feedline import NativeRoute
+from feedline._feedline import NativeRoute, merge_states
 from feedline.errors import StateError
+from feedline.torch.layout import read, with_workers, without_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Planned"]
+__all__ = ["Planned", "merged_states"]
 
 # What a state keeps of a native one, and what it keeps where it is not the usual.
 _PLACE = ("epoch", "batch", "batch_size")
@@ -94,13 +95,7 @@ class Planned:
 
     def state(self, yielded: int) -> dict[str, Any]:
         """Return where it is when so many batches of the epoch have been delivered."""
-        whole = self._route.state(self.epoch, self._first + yielded)
-        # A number is shorter than its digits, and states are small.
-        said = {"at": [whole[name] for name in _PLACE], "plan": int(str(whole["plan"]), 16)}
-        for name, usual in _USUAL.items():
-            if whole.get(name, usual) != usual:
-                said[name] = whole[name]
-        return said
+        return _short(self._route.state(self.epoch, self._first + yielded))
 
     def resume(self, said: dict[str, Any], *, at_end: bool, force: bool) -> None:
         """Go on where a state was taken.
@@ -117,9 +112,53 @@ class Planned:
         if "at" not in said:
             msg = "this state was taken without seed=; make the loader as it was then"
             raise StateError(msg)
-        place = dict(zip(_PLACE, said["at"], strict=True))
-        state = self._route.state(0, 0) | _USUAL | {"plan": f"{said['plan']:016x}"} | place
-        state |= {name: said[name] for name in _USUAL if name in said}
+        state = _long(said, self._route)
         self.epoch, self._first = self._route.resume(json.dumps(state), force)
         self.begun = False
         self._only_end = at_end and self._first == 0 and not said.get("start")
+
+
+def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a state of the drop-in keeps of a native one."""
+    # A number is shorter than its digits, and states are small.
+    said = {"at": [whole[name] for name in _PLACE], "plan": int(str(whole["plan"]), 16)}
+    for name, usual in _USUAL.items():
+        if whole.get(name, usual) != usual:
+            said[name] = whole[name]
+    return said
+
+
+def _long(said: Mapping[str, Any], route: NativeRoute) -> dict[str, Any]:
+    """Return the native state that `_short` was given."""
+    place = dict(zip(_PLACE, said["at"], strict=True))
+    state = route.state(0, 0) | _USUAL | {"plan": f"{said['plan']:016x}"} | place
+    return state | {name: said[name] for name in _USUAL if name in said}
+
+
+def merged_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join the states of all ranks of one run with ``seed=``; see `feedline.merge_states`."""
+    starts = [read(dict(state)) for state in states]
+    if not all("at" in (start.sampler_iter_state or ()) for start in starts):
+        msg = (
+            "only states of loaders with seed= can be merged: without it the order, and with it "
+            "the share of each rank, is the sampler's"
+        )
+        raise StateError(msg)
+    first = starts[0]
+    samples = (first.about.samples if first.about is not None else None) or 0
+    # Whatever is not in them is the same in all.
+    route = NativeRoute(
+        samples,
+        shuffle=False,
+        seed=0,
+        batch_size=1,
+        drop_last=False,
+        rank=0,
+        world_size=1,
+        recipe="",
+    )
+    natives = [json.dumps(_long(start.sampler_iter_state, route)) for start in starts]
+    first.sampler_iter_state = _short(merge_states(natives))
+    first.sampler_yielded = first.num_yielded = 0
+    first.finished = False
+    return with_workers(first) if first.num_workers else without_workers(first)
