@@ -187,7 +187,7 @@ impl ExperimentError {
                     .into()
             }
             Self::Absent { name, .. } => format!(
-                "install it (`pip install torch` for torch's loaders), or leave {name} out with \
+                "install it, or leave {name} out, e.g. with \
                  --contestants feedline"
             ),
             Self::Interrupted => "start the same command again to go on".into(),

@@ -156,7 +156,7 @@ impl Loaders {
         })
     }
 
-    /// Compares what all loaders deliver for a job with what the first one does.
+    /// Compares what all loaders deliver for their jobs with what the first one does.
     ///
     /// With a `tolerance` the mean difference of values may be up to that; without one all bytes must be
     /// equal.
@@ -164,22 +164,21 @@ impl Loaders {
         &mut self,
         data: &str,
         tolerance: Option<f64>,
-        job: impl Fn(&str) -> Option<Job>,
+        takers: &[Job],
         session: &Session<'_>,
         is_known: &dyn Fn(&str, &str) -> bool,
     ) -> Result<Vec<Check>, ExperimentError> {
         let folder = session.cache.clone();
-        let names = self.names.clone();
-        let takers: Vec<(String, Job)> =
-            names.iter().filter_map(|name| Some((name.clone(), job(name)?))).collect();
-        let Some((reference, _)) = takers.first() else { return Ok(Vec::new()) };
-        let reference = reference.clone();
-        if takers.iter().all(|(name, _)| is_known(name, data)) {
+        let Some(reference) = takers.first().map(|job| job.contestant.clone()) else {
+            return Ok(Vec::new());
+        };
+        if takers.iter().all(|job| is_known(&job.contestant, data)) {
             return Ok(Vec::new());
         }
         let file = |name: &str| folder.join(format!(".output-{name}.npy"));
         let mut checks = Vec::new();
-        for (name, job) in &takers {
+        for job in takers {
+            let name = &job.contestant;
             let found = self.compare_one(name, job, &file(name), &file(&reference));
             let (agrees, what, digest) = match found {
                 Ok((0.0, _, digest)) => (true, "equal bit by bit".into(), Some(digest)),
@@ -196,7 +195,7 @@ impl Loaders {
             let (contestant, reference) = (name.clone(), reference.clone());
             checks.push(Check { contestant, reference, data: data.into(), agrees, what, digest });
         }
-        for (name, _) in &takers {
+        for Job { contestant: name, .. } in takers {
             // Best effort: a file that was never written is not there to remove.
             let _ = std::fs::remove_file(file(name));
         }

@@ -173,7 +173,7 @@ fn circumstances(before: &Results, after: &Results) -> Vec<String> {
     {
         found.push(format!(
             "load by others: {old:.1} cores before, {new:.1} after; rates were compared only where a baseline ran \
-             beside them"
+             beside them, and what changed there may be due to the load; repeat on a quiet machine"
         ));
     }
     for (name, version) in &b.versions {

@@ -179,16 +179,11 @@ impl Experiment for Study {
         session: &mut Session<'_>,
         is_known: &dyn Fn(&str, &str) -> bool,
     ) -> Result<Vec<Check>, ExperimentError> {
-        let jobs: Vec<(String, Job)> = self
-            .loaders
-            .names
-            .iter()
-            .map(|name| (name.clone(), Job { batches: 2, ..self.job(name, 2) }))
-            .collect();
-        let find = |name: &str| Some(jobs.iter().find(|(it, _)| it == name)?.1.clone());
+        let job = |name: &String| Job { batches: 2, ..self.job(name, 2) };
+        let jobs: Vec<Job> = self.loaders.names.iter().map(job).collect();
         let tolerance = (self.settings.workload == "images").then_some(PICTURES_APART);
         let data = self.settings.workload.clone();
-        self.loaders.compare_outputs(&data, tolerance, find, session, is_known)
+        self.loaders.compare_outputs(&data, tolerance, &jobs, session, is_known)
     }
 
     fn measure(

@@ -237,23 +237,18 @@ impl Experiment for Study {
     ) -> Result<Vec<Check>, ExperimentError> {
         let mut checks = Vec::new();
         for (name, _) in self.sets.clone() {
-            let jobs: Vec<(String, Option<Job>)> = self
-                .loaders
-                .names
-                .iter()
-                .map(|contestant| {
-                    let point = Point::new()
-                        .with("contestants", contestant.as_str())
-                        .with("data", name.as_str())
-                        .with("batch", 8u32)
-                        .with("workers", 2u32);
-                    (contestant.clone(), self.job(&point).map(|job| Job { batches: 2, ..job }))
-                })
-                .collect();
-            let find = |name: &str| jobs.iter().find(|(it, _)| it == name)?.1.clone();
+            let job = |contestant: &String| {
+                let point = Point::new()
+                    .with("contestants", contestant.as_str())
+                    .with("data", name.as_str())
+                    .with("batch", 8u32)
+                    .with("workers", 2u32);
+                self.job(&point).map(|job| Job { batches: 2, ..job })
+            };
+            let jobs: Vec<Job> = self.loaders.names.iter().filter_map(job).collect();
             let tolerance = (name == "images").then_some(PICTURES_APART);
             let loaders = &mut self.loaders;
-            checks.extend(loaders.compare_outputs(&name, tolerance, find, session, is_known)?);
+            checks.extend(loaders.compare_outputs(&name, tolerance, &jobs, session, is_known)?);
         }
         Ok(checks)
     }

@@ -143,14 +143,10 @@ impl Experiment for Study {
         session: &mut Session<'_>,
         is_known: &dyn Fn(&str, &str) -> bool,
     ) -> Result<Vec<Check>, ExperimentError> {
-        let job = |name: &str| {
-            let batches = self.settings.batches.min(3);
-            Some(Job { batches, ..self.job(name, 2, 2) })
-        };
-        let jobs: Vec<(String, Option<Job>)> =
-            self.loaders.names.iter().map(|name| (name.clone(), job(name))).collect();
-        let find = |name: &str| jobs.iter().find(|(it, _)| it == name)?.1.clone();
-        self.loaders.compare_outputs("items", None, find, session, is_known)
+        let batches = self.settings.batches.min(3);
+        let job = |name: &String| Job { batches, ..self.job(name, 2, 2) };
+        let jobs: Vec<Job> = self.loaders.names.iter().map(job).collect();
+        self.loaders.compare_outputs("items", None, &jobs, session, is_known)
     }
 
     fn measure(
