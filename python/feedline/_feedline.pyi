@@ -18,6 +18,7 @@ __all__ = [
     "NativeLoader",
     "NativeRoute",
     "Source",
+    "Trace",
     "TransportEnd",
     "TransportHub",
     "bytes_at",
@@ -402,10 +403,25 @@ class Source:
         """
         The listed samples.
         """
+    def traced(self, /, most: SupportsIndex) -> tuple[Source, Trace]:
+        """
+        The same samples, and who makes the first `most` of them when.
+        """
     @staticmethod
     def zip(sources: SupportsGetItem[int, Source], named: bool) -> Source:
         """
         The fields of equally long sources side by side; without names they are numbered anew.
+        """
+
+@final
+class Trace:
+    """
+    What a traced source has seen.
+    """
+    def take(self, /) -> list[tuple[int, int, float, float]]:
+        """
+        Worker, sample, begin and end of each sample that was made since the last call, in seconds since
+        the source was made.
         """
 
 @final

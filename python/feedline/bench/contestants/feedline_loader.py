@@ -24,7 +24,8 @@ class Loading:
 
     def load(self, job: Job) -> Iterator[Batch]:
         """Start the workers."""
-        pipeline, attach = self._pipeline(job), _batch
+        attach: Callable[[tuple[Any, ...]], Batch] = _batch
+        pipeline = self._pipeline(job)
         if job.described["kind"] in {"images", "preprocessed"} and job.trace:
             pipeline, attach = _traced(pipeline, job.trace)
         self._loader = feedline.Loader(
