@@ -305,6 +305,8 @@ def main() -> None:
         centered_table(bench, root, kind, orders)
         shards_table(bench, root, kind, orders)
         first_batch_table(bench, root, kind, orders)
+    # So many batches that all workers of all sides have as many in flight as they may.
+    with class_folders(bench.size(3072, 256)) as (root, kind):
         memory_table(bench, root, kind)
     bench.close()
 
