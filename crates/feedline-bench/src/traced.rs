@@ -36,7 +36,7 @@ thread_local! {
 /// }
 ///
 /// let (dataset, notes) = Traced::new(Numbers, 100);
-/// let loader = Loader::builder(dataset).batch_size(4).build()?;
+/// let loader = Loader::builder(dataset).batch_size(4).epochs(1).build()?;
 /// loader.epoch().for_each(drop);
 /// let mut seen: Vec<u64> = notes.take().iter().map(|stretch| stretch.1).collect();
 /// seen.sort();

@@ -177,7 +177,8 @@ fn tiles(curves: &[Curve<'_>]) -> Vec<Tile> {
             format!("{name}, best ({best} workers)"),
         ));
         if let (Some(none), Some(one)) = (curve.rate(0), curve.rate(1)) {
-            let change = (one / none - 1.0) * 100.0;
+            // Adding zero turns the -0 of a tiny loss into 0.
+            let change = ((one / none - 1.0) * 100.0).round() + 0.0;
             tiles.push(Tile::new(
                 format!("{change:+.0} %"),
                 format!("{name}: one worker against none"),
