@@ -71,8 +71,9 @@ def _pictures(folder: str) -> feedline.Pipeline:
 
 def _batch(delivered: tuple[Any, ...]) -> Batch:
     values, *rest = delivered
-    # Pictures come with labels, samples made by Python code with who made them when.
-    trace = rest[0] if rest and rest[0].ndim == 2 else None
+    # Pictures come with labels, samples made by Python code with who made them when. The driver
+    # keeps that, and a view of it would keep the whole batch.
+    trace = rest[0].copy() if rest and rest[0].ndim == 2 else None
     return Batch(values, trace)
 
 
