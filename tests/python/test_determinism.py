@@ -150,6 +150,19 @@ def epoch_hash(digests):
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
+def two_epochs(make, kinds):
+    """The hashes of two epochs, equal with all kinds of workers, and how many batches one has."""
+    reference = None
+    for kind in kinds:
+        whole = make(kind)
+        epochs = [[digest(batch) for batch in whole] for _ in range(2)]
+        hashes = [epoch_hash(digests) for digests in epochs]
+        reference = reference or hashes
+        assert hashes == reference, kind
+    assert reference[0] != reference[1]
+    return reference, len(epochs[0])
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
 def test_one_hash_per_epoch_for_all_workers_and_all_cuts(source, tmp_path):
     pipeline = source(tmp_path)
@@ -159,16 +172,9 @@ def test_one_hash_per_epoch_for_all_workers_and_all_cuts(source, tmp_path):
             pipeline, batch_size=BATCH, shuffle=True, seed=11, num_workers=workers
         )
 
-    reference = None
-    for workers in WORKERS:
-        whole = loader(workers)
-        epochs = [[digest(batch) for batch in whole] for _ in range(2)]
-        hashes = [epoch_hash(digests) for digests in epochs]
-        reference = reference or hashes
-        assert hashes == reference, workers
-    assert reference[0] != reference[1]
+    reference, length = two_epochs(loader, WORKERS)
     for at, workers in enumerate(WORKERS):
-        for cut in range(2 * len(epochs[0]) + 1):
+        for cut in range(2 * length + 1):
             first, taken = loader(workers), []
             while len(taken) < cut:
                 for batch in first:
@@ -177,9 +183,9 @@ def test_one_hash_per_epoch_for_all_workers_and_all_cuts(source, tmp_path):
                         break
             second = loader(WORKERS[at - 1])
             second.load_state_dict(first.state_dict())
-            while len(taken) < 2 * len(epochs[0]):
+            while len(taken) < 2 * length:
                 taken += [digest(batch) for batch in second]
-            halves = taken[: len(epochs[0])], taken[len(epochs[0]) :]
+            halves = taken[:length], taken[length:]
             assert [epoch_hash(half) for half in halves] == reference, (workers, cut)
 
 
@@ -213,15 +219,7 @@ KINDS = [(0, "process"), *((n, mode) for mode in ("thread", "process") for n in 
 
 def check_drop_in(make, kinds, every_pair=True):
     """Two epochs have the same hashes with all kinds of workers, begun by one, ended by another."""
-    reference = None
-    for kind in kinds:
-        whole = make(kind)
-        epochs = [[digest(batch) for batch in whole] for _ in range(2)]
-        hashes = [epoch_hash(digests) for digests in epochs]
-        reference = reference or hashes
-        assert hashes == reference, kind
-    assert reference[0] != reference[1]
-    length = len(epochs[0])
+    reference, length = two_epochs(make, kinds)
     # Every position for every kind, or for one after the other.
     for at, kind in enumerate(kinds):
         for cut in range(0 if every_pair else at, 2 * length + 1, 1 if every_pair else len(kinds)):
