@@ -98,14 +98,24 @@ impl Callee {
     }
 }
 
+type Call = unsafe extern "C-unwind" fn(
+    callable: *mut ffi::PyObject,
+    arguments: *mut ffi::PyObject,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
 unsafe extern "C-unwind" {
-    // PyO3 declares it as one that never unwinds, so no frame of ours could catch it there.
     fn PyObject_Call(
         callable: *mut ffi::PyObject,
         arguments: *mut ffi::PyObject,
         keywords: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject;
 }
+
+/// PyO3 declares the same function as one that never unwinds. Where both declarations come together in one
+/// module, that of PyO3 wins, and no frame of ours would catch anything; so it is called by an address that
+/// the compiler does not know.
+static CALL: Call = PyObject_Call;
 
 /// Stops its thread for good when the stack is unwound past it.
 struct StopHere;
@@ -125,9 +135,11 @@ pub(crate) fn call<'py>(
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let keywords = keywords.map_or(std::ptr::null_mut(), |keywords| keywords.as_ptr());
+    // SAFETY: a static is valid and initialised.
+    let python_call = unsafe { (&raw const CALL).read_volatile() };
     let stop = StopHere;
     // SAFETY: the GIL is held (there is a `Bound`), and all pointers are to live objects or null.
-    let result = unsafe { PyObject_Call(callable.as_ptr(), arguments.as_ptr(), keywords) };
+    let result = unsafe { python_call(callable.as_ptr(), arguments.as_ptr(), keywords) };
     std::mem::forget(stop);
     // SAFETY: a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(callable.py(), result) }
