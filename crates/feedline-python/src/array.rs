@@ -1,16 +1,15 @@
 //! One array of a batch as a Python object: the buffer protocol and DLPack over a pool block.
 
 use std::ffi::{CStr, c_int, c_long, c_void};
-use std::sync::Arc;
 
 use feedline::DType;
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::dlpack::{self, Kept};
-use crate::one_argument::OneArgument;
+use crate::dlpack;
+use crate::hold::{Hold, Spot};
 
 /// An array that views a block of the loader's pool.
 ///
@@ -19,21 +18,26 @@ use crate::one_argument::OneArgument;
 /// view of it dies.
 #[pyclass(frozen, module = "feedline")]
 pub struct Array {
-    array: Arc<feedline::Array>,
+    spot: Spot,
+    hold: Hold,
     shape: Vec<isize>,
     strides: Vec<isize>,
 }
 
 impl Array {
-    pub(crate) fn new(array: feedline::Array) -> Array {
-        let shape: Vec<isize> = array.shape().iter().map(|axis| *axis as isize).collect();
+    pub(crate) fn new(spot: Spot, hold: Hold) -> Array {
+        let shape: Vec<isize> = spot.shape.iter().map(|axis| *axis as isize).collect();
         let mut strides = vec![0; shape.len()];
-        let mut stride = array.dtype().size() as isize;
+        let mut stride = spot.dtype.size() as isize;
         for (out, axis) in strides.iter_mut().zip(&shape).rev() {
             *out = stride;
             stride *= (*axis).max(1);
         }
-        Array { array: Arc::new(array), shape, strides }
+        Array { spot, hold, shape, strides }
+    }
+
+    fn byte_len(&self) -> usize {
+        self.spot.shape.iter().product::<usize>() * self.spot.dtype.size()
     }
 }
 
@@ -86,34 +90,34 @@ impl Array {
     /// The shape.
     #[getter]
     fn shape(&self) -> Shape {
-        Shape(self.array.shape().to_vec())
+        Shape(self.spot.shape.to_vec())
     }
 
     /// The dtype's name.
     #[getter]
     fn dtype(&self) -> &'static str {
-        self.array.dtype().name()
+        self.spot.dtype.name()
     }
 
     /// The field's name.
     #[getter]
     fn name(&self) -> &str {
-        self.array.name()
+        self.hold.array().map_or("", feedline::Array::name)
     }
 
     /// The size in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
-        self.array.byte_len()
+        self.byte_len()
     }
 
     fn __repr__(&self) -> String {
-        let array = &self.array;
-        format!("Array({}, shape={:?}, dtype={})", array.name(), array.shape(), array.dtype())
+        let (name, Spot { shape, dtype, .. }) = (self.name(), &self.spot);
+        format!("Array({name}, shape={:?}, dtype={dtype})", &shape[..])
     }
 
     fn __len__(&self) -> usize {
-        self.array.shape().first().copied().unwrap_or(0)
+        self.spot.shape.first().copied().unwrap_or(0)
     }
 
     /// A DLPack capsule of the array.
@@ -140,7 +144,7 @@ impl Array {
             ));
         }
         let versioned = max_version.is_some_and(|(major, _)| major >= 1);
-        dlpack::capsule(py, Kept::Shared(Arc::clone(&self.array)), versioned)
+        dlpack::capsule(py, &self.spot, self.hold.clone(), versioned)
     }
 
     /// Host memory.
@@ -163,14 +167,14 @@ impl Array {
             return Err(PyBufferError::new_err("the array is in C order; ask for that"));
         }
         // SAFETY: `view` is not null and, by the protocol, ours to fill. Shape and strides live in the
-        // object, which the view keeps alive through `obj`; the block lives in the array.
+        // object, which the view keeps alive through `obj`, and with it the share in the block.
         unsafe {
-            (*view).buf = this.array.address().cast::<c_void>();
-            (*view).len = this.array.byte_len() as isize;
-            (*view).itemsize = this.array.dtype().size() as isize;
+            (*view).buf = this.spot.address.cast::<c_void>();
+            (*view).len = this.byte_len() as isize;
+            (*view).itemsize = this.spot.dtype.size() as isize;
             (*view).readonly = 0;
             (*view).format = match asked(ffi::PyBUF_FORMAT) {
-                true => format(this.array.dtype()).as_ptr().cast_mut(),
+                true => format(this.spot.dtype).as_ptr().cast_mut(),
                 false => std::ptr::null_mut(),
             };
             (*view).ndim = this.shape.len() as c_int;
@@ -190,65 +194,4 @@ impl Array {
     }
 
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
-}
-
-/// How batches are handed over.
-pub(crate) enum Output {
-    /// NumPy arrays, by the buffer protocol.
-    Numpy {
-        asarray: Py<PyAny>,
-        /// The dtype to show bfloat16 as, where there is one.
-        bfloat16: Option<Py<PyAny>>,
-    },
-    /// torch tensors, by DLPack: a capsule goes straight to torch, which costs the main thread less
-    /// than the way over an object and a NumPy array.
-    Torch { from_dlpack: OneArgument },
-    /// [`Array`]s, for anything that speaks DLPack.
-    Dlpack,
-}
-
-impl Output {
-    pub(crate) fn named(py: Python<'_>, name: &str) -> PyResult<Output> {
-        match name {
-            "numpy" => {
-                let asarray = py.import("numpy")?.getattr("asarray")?.unbind();
-                let bfloat16 = py.import("ml_dtypes").and_then(|m| m.getattr("bfloat16"));
-                Ok(Output::Numpy { asarray, bfloat16: bfloat16.ok().map(Bound::unbind) })
-            }
-            "torch" => {
-                let torch = py.import("torch")?;
-                // What `torch.from_dlpack` calls for a capsule, without the Python around it; that is
-                // a tenth of what a batch costs the main thread. The public function where it is not.
-                let bare = torch.getattr("_C").and_then(|c| c.getattr("_from_dlpack"));
-                let from_dlpack = bare.or_else(|_| torch.getattr("from_dlpack"))?;
-                Ok(Output::Torch { from_dlpack: OneArgument::new(from_dlpack) })
-            }
-            "dlpack" => Ok(Output::Dlpack),
-            other => Err(PyValueError::new_err(format!(
-                "output must be \"torch\", \"numpy\" or \"dlpack\", got {other:?}"
-            ))),
-        }
-    }
-
-    /// The array as the user wants it: a view, never a copy.
-    pub(crate) fn view<'py>(
-        &self,
-        py: Python<'py>,
-        array: feedline::Array,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let dtype = array.dtype();
-        match self {
-            Output::Dlpack => Ok(Bound::new(py, Array::new(array))?.into_any()),
-            Output::Torch { from_dlpack } => {
-                from_dlpack.call(dlpack::capsule(py, Kept::Own(array), false)?)
-            }
-            Output::Numpy { asarray, bfloat16 } => {
-                let view = asarray.bind(py).call1((Bound::new(py, Array::new(array))?,))?;
-                match (bfloat16, dtype) {
-                    (Some(bfloat16), DType::Bf16) => view.call_method1("view", (bfloat16,)),
-                    _ => Ok(view),
-                }
-            }
-        }
-    }
 }

@@ -1,17 +1,18 @@
 //! DLPack: the exchange format that array libraries agree on (dmlc/dlpack, versions 0.8 and 1.0).
 //!
-//! A capsule owns one reference to the array, and with it to the pool block. Whoever consumes the
+//! A capsule owns a share in the array, and with it in the pool block. Whoever consumes the
 //! capsule renames it and calls the deleter when its last view dies; a capsule that nobody consumed
 //! calls it itself. Either way it runs once.
 
 use std::ffi::{CStr, c_void};
-use std::sync::Arc;
 
 use feedline::DType;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
+
+use crate::hold::{Hold, Spot};
 
 /// `(kDLCPU, 0)`.
 pub(crate) const HOST: (i32, i32) = (1, 0);
@@ -100,48 +101,30 @@ impl Envelope for ManagedVersioned {
     }
 }
 
-/// A managed tensor of either version and what it keeps alive, in one piece of memory: this runs for
-/// each array of each batch, on the training loop's thread, whose caches are cold after a step. The
-/// tensor comes first, so that a pointer to it is a pointer to all.
+/// A managed tensor of either version and what it keeps alive. The tensor comes first, so that a pointer
+/// to it is a pointer to all; its numbers are in the same piece of memory, because it is freed on the
+/// training loop's thread, whose caches are cold after a step.
 #[repr(C)]
 struct Owned<M> {
     managed: M,
-    array: Kept,
+    hold: Hold,
     /// The shape, then the strides.
     numbers: SmallVec<[i64; 12]>,
 }
 
-/// The array of a capsule.
-pub(crate) enum Kept {
-    /// Its own: a batch's.
-    Own(feedline::Array),
-    /// A Python object's, too.
-    Shared(Arc<feedline::Array>),
-}
-
-impl Kept {
-    fn array(&self) -> &feedline::Array {
-        match self {
-            Kept::Own(array) => array,
-            Kept::Shared(array) => array,
-        }
-    }
-}
-
 impl<M: Envelope> Owned<M> {
     /// Makes one that belongs to whoever gets the pointer.
-    fn leak(array: Kept, dtype: DataType) -> *mut c_void {
-        let shape = array.array().shape();
-        let ndim = shape.len();
+    fn leak(spot: &Spot, hold: Hold, dtype: DataType) -> *mut c_void {
+        let ndim = spot.shape.len();
         let mut numbers: SmallVec<[i64; 12]> = SmallVec::from_elem(1, 2 * ndim);
-        for (number, axis) in numbers.iter_mut().zip(shape) {
+        for (number, axis) in numbers.iter_mut().zip(&spot.shape) {
             *number = *axis as i64;
         }
         for axis in (1..ndim).rev() {
             numbers[ndim + axis - 1] = numbers[ndim + axis] * numbers[axis].max(1);
         }
         let tensor = Tensor {
-            data: array.array().address().cast(),
+            data: spot.address.cast(),
             device: Device { kind: HOST.0, id: HOST.1 },
             ndim: ndim as i32,
             dtype,
@@ -149,7 +132,7 @@ impl<M: Envelope> Owned<M> {
             strides: std::ptr::null_mut(),
             byte_offset: 0,
         };
-        let owned = Box::into_raw(Box::new(Owned { managed: M::around(tensor), array, numbers }));
+        let owned = Box::into_raw(Box::new(Owned { managed: M::around(tensor), hold, numbers }));
         // SAFETY: it was just made and nobody else knows of it. The numbers are in the box or in the
         // heap and stay where they are: nothing resizes them before the box is freed.
         unsafe {
@@ -176,29 +159,28 @@ fn data_type(dtype: DType) -> Option<DataType> {
     Some(DataType { code, bits: 8 * dtype.size() as u8, lanes: 1 })
 }
 
-/// A capsule of the array.
-pub(crate) fn capsule(py: Python<'_>, array: Kept, versioned: bool) -> PyResult<Bound<'_, PyAny>> {
-    let dtype = array.array().dtype();
+/// A capsule that looks at `spot` and keeps `hold`.
+pub(crate) fn capsule<'py>(
+    py: Python<'py>,
+    spot: &Spot,
+    hold: Hold,
+    versioned: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = spot.dtype;
     let dtype = data_type(dtype)
         .ok_or_else(|| PyBufferError::new_err(format!("DLPack has no dtype for {dtype}")))?;
-    match versioned {
-        true => wrapped::<ManagedVersioned>(py, array, dtype),
-        false => wrapped::<Managed>(py, array, dtype),
-    }
-}
-
-fn wrapped<M: Envelope>(
-    py: Python<'_>,
-    array: Kept,
-    dtype: DataType,
-) -> PyResult<Bound<'_, PyAny>> {
-    let pointer = Owned::<M>::leak(array, dtype);
-    // SAFETY: the GIL is held; the pointer is not null; name and destructor are static.
+    let pointer = match versioned {
+        true => Owned::<ManagedVersioned>::leak(spot, hold, dtype),
+        false => Owned::<Managed>::leak(spot, hold, dtype),
+    };
+    let (name, destroy) = match versioned {
+        true => (ManagedVersioned::NAME, ManagedVersioned::DESTROY),
+        false => (Managed::NAME, Managed::DESTROY),
+    };
+    // SAFETY: the GIL is held; the pointer is not null; name and destructor are static and of the
+    // version that the pointer has.
     unsafe {
-        Bound::from_owned_ptr_or_err(
-            py,
-            ffi::PyCapsule_New(pointer, M::NAME.as_ptr(), Some(M::DESTROY)),
-        )
+        Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(pointer, name.as_ptr(), Some(destroy)))
     }
 }
 

@@ -22,12 +22,15 @@ mod dlpack;
 mod encoded;
 mod errors;
 mod function;
+mod hold;
 mod in_memory;
 mod loader;
 #[cfg(target_os = "linux")]
 mod memory;
 mod one_argument;
+mod output;
 mod pictures;
+mod prepared;
 mod source;
 mod state;
 mod trace;

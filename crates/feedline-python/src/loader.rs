@@ -18,10 +18,10 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use smallvec::SmallVec;
 
-use crate::array::Output;
 use crate::call::Functions;
 use crate::errors::{self, SampleException};
 use crate::function::take_interrupt;
+use crate::output::Output;
 use crate::source::Source;
 use crate::state;
 

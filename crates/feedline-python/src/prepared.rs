@@ -1,0 +1,181 @@
+//! Views made ahead, several at a time.
+//!
+//! To make a tensor runs through some two hundred cache lines of torch's code in sixty pages. Right
+//! after a training step, or beside workers that fill whole batches, none of them is cached, and what
+//! takes two microseconds when it is repeated takes twenty or thirty. The pool's blocks are used again
+//! and again in the same form; so when a block comes by for the second time, the views for its next
+//! turns are made with this one's.
+//!
+//! A view that waits shows whatever is in the memory, or memory that is gone, so nobody may see it: it
+//! is here only, and the garbage collector, which shows all objects to those who ask, is not told of it.
+//! It holds no block. When a batch is delivered in its block, it is given the array to hold and goes out;
+//! it is an ordinary view then, and never comes back.
+//!
+//! Making a view may run Python code and let other threads in, so the lock is not held meanwhile.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::hold::{Hold, Spot};
+
+/// How many views are made at once. The more, the less the first one's misses matter.
+const AT_ONCE: usize = 32;
+
+/// How many arrays of blocks are remembered. Loaders have a few; a loop that keeps its batches sees new
+/// ones all the time.
+const REMEMBERED: usize = 64;
+
+/// Views that wait for batches to be delivered in their blocks.
+#[derive(Default)]
+pub(crate) struct Prepared(Mutex<Places>);
+
+#[derive(Default)]
+struct Places {
+    places: Vec<Place>,
+    /// Which one is forgotten for the next new one.
+    oldest: usize,
+}
+
+/// One array of one block.
+struct Place {
+    spot: Spot,
+    views: Vec<View>,
+}
+
+/// A view that waits.
+struct View {
+    /// `None` once it has gone out.
+    object: Option<Py<PyAny>>,
+    /// That part of it that the garbage collector knew of: itself, or what it is based on.
+    hidden: Option<Py<PyAny>>,
+    hold: Hold,
+}
+
+/// Makes a view of a place that keeps a share.
+pub(crate) trait MakeView {
+    fn make<'py>(&self, py: Python<'py>, spot: &Spot, hold: Hold) -> PyResult<Bound<'py, PyAny>>;
+
+    /// Whether views like this one, made now, are as good later.
+    fn keeps(&self, view: &Bound<'_, PyAny>) -> PyResult<bool>;
+
+    /// The part of a view that the garbage collector may know of.
+    fn known_part<'py>(&self, view: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>;
+}
+
+impl Prepared {
+    /// A view of the array.
+    pub(crate) fn view<'py>(
+        &self,
+        py: Python<'py>,
+        array: feedline::Array,
+        maker: &impl MakeView,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut places = self.lock();
+        let Some(place) = places.find(&array) else {
+            let spot = Spot::of(&array);
+            let forgotten = places.remember(spot.clone());
+            drop(places);
+            drop(forgotten);
+            return maker.make(py, &spot, Hold::of(array));
+        };
+        if let Some(view) = place.views.pop() {
+            drop(places);
+            return Ok(view.give(py, array));
+        }
+        let spot = place.spot.clone();
+        drop(places);
+        let now = maker.make(py, &spot, Hold::of(array))?;
+        if !maker.keeps(&now)? {
+            return Ok(now);
+        }
+        let mut views = Vec::with_capacity(AT_ONCE - 1);
+        while views.len() < AT_ONCE - 1 {
+            match View::made(py, &spot, maker)? {
+                Some(view) => views.push(view),
+                None => break,
+            }
+        }
+        let mut places = self.lock();
+        // Another thread may have been here meanwhile.
+        match places.places.iter_mut().find(|place| place.spot.address == spot.address) {
+            Some(place) if place.views.is_empty() => place.views = views,
+            _ => {
+                drop(places);
+                drop(views);
+            }
+        }
+        Ok(now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    fn find(&mut self, array: &feedline::Array) -> Option<&mut Place> {
+        self.places.iter_mut().find(|place| place.spot.is_of(array))
+    }
+
+    /// Returns what is forgotten, to be dropped without the lock.
+    fn remember(&mut self, spot: Spot) -> Option<Place> {
+        let place = Place { spot, views: Vec::new() };
+        // The same address in another form: the block serves something else now.
+        let same = self.places.iter().position(|other| other.spot.address == place.spot.address);
+        if same.is_none() && self.places.len() < REMEMBERED {
+            self.places.push(place);
+            return None;
+        }
+        let slot = same.unwrap_or(self.oldest);
+        if same.is_none() {
+            self.oldest = (slot + 1) % REMEMBERED;
+        }
+        Some(std::mem::replace(&mut self.places[slot], place))
+    }
+}
+
+impl View {
+    /// Makes one, unless its maker copies.
+    fn made(py: Python<'_>, spot: &Spot, maker: &impl MakeView) -> PyResult<Option<View>> {
+        let hold = Hold::empty();
+        let object = maker.make(py, spot, hold.clone())?;
+        // Who copied the bytes has no share any more, and would show old ones later.
+        if !hold.is_shared() {
+            return Ok(None);
+        }
+        let part = maker.known_part(&object)?;
+        // SAFETY: the GIL is held and the object alive.
+        let is_known = unsafe { ffi::PyObject_GC_IsTracked(part.as_ptr()) != 0 };
+        if is_known {
+            // SAFETY: as above; it is tracked again before anybody else has it or it is freed (`show`).
+            unsafe { ffi::PyObject_GC_UnTrack(part.as_ptr().cast()) };
+        }
+        let hidden = is_known.then(|| part.unbind());
+        Ok(Some(View { object: Some(object.unbind()), hidden, hold }))
+    }
+
+    /// Shows the array from now on.
+    fn give(mut self, py: Python<'_>, array: feedline::Array) -> Bound<'_, PyAny> {
+        self.hold.fill(array);
+        self.show(py);
+        self.object.take().expect("goes out once").into_bound(py)
+    }
+
+    fn show(&mut self, _py: Python<'_>) {
+        if let Some(part) = self.hidden.take() {
+            // SAFETY: the GIL is held; `made` untracked the object, and nobody else knew it since.
+            unsafe { ffi::PyObject_GC_Track(part.as_ptr().cast()) }
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // Some types expect to be tracked when they are freed. Without an interpreter nothing is freed.
+        if self.hidden.is_some() && Python::try_attach(|py| self.show(py)).is_none() {
+            std::mem::forget((self.object.take(), self.hidden.take()));
+        }
+    }
+}
