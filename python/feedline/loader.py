@@ -62,7 +62,8 @@ class Loader:
     prefetch
         How many batches may be begun ahead. ``None``: 4, or the number of workers if that is more;
         fewer where they would take over 96 MiB (but 2, and enough to keep all workers busy),
-        unless `memory` is given.
+        unless `memory` is given. Where that leaves 2, the batch in your hands is one of them,
+        unless a third saves time.
     memory
         Bytes that undelivered batches and idle blocks may take, as a number or such as
         ``"500MiB"``. ``None``: 2 GiB.

@@ -53,6 +53,9 @@ pub(crate) struct Settings {
     pub(crate) io_workers: usize,
     pub(crate) policy: PolicyKind,
     pub(crate) prefetch: usize,
+    /// Whether memory is dear: see [`spare`](crate::deliver::spare).
+    pub(crate) frugal: bool,
+    pub(crate) cores: usize,
     pub(crate) delivery: Delivery,
     pub(crate) replay: Vec<OrderLog>,
     pub(crate) on_error: OnError,

@@ -6,7 +6,7 @@
 //!
 //! A batch may be opened while
 //! * fewer than `prefetch` batches are opened and not let go, and
-//! * its block fits the byte budget (or nothing else is in flight), and
+//! * its block fits the byte budget (or nothing else could make room), and
 //! * in `ready` order, the oldest sample that is not done is within the window.
 //!
 //! A batch is let go when it is delivered and then either the user gives a batch back or asks for the next
@@ -15,7 +15,8 @@
 //! memory that no cache knows. A loop that keeps its batches lets each go when it asks for another. Why this
 //! cannot stop delivery: who waits for a batch has asked for it, so all that were delivered are let go, and
 //! the batch it waits for is open or may be opened. (With a read-ahead of one, a batch is let go at once, or
-//! a loop that keeps its batches would never find one begun.)
+//! a loop that keeps its batches would never find one begun.) Where memory is dear, what was delivered is
+//! not let go by asking for a batch that is open already, unless the [spare](super::spare) batch pays.
 //!
 //! An epoch's plan is made by whoever opens its first batch, outside the lock.
 //!
@@ -26,12 +27,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::assemble::{Draft, Identity, countdown::Countdown};
-use crate::engine::Engine;
+use crate::engine::{Engine, Settings};
 use crate::plan::{EpochPlan, Position, SampleIndex};
 use crate::schedule::{Job, grain::grain};
 use crate::sync::{MutexGuard, lock};
 use crate::work::{Lot, Positions, Work};
 
+use super::spare::{Spare, pays};
 use super::{Course, Delivery, Finished};
 
 /// What is opened next, and how much is under way.
@@ -44,6 +46,9 @@ pub(crate) struct Ahead {
     delivered: u64,
     /// At most `delivered`.
     let_go: u64,
+    /// Whether the consumer waits for a batch.
+    asked: bool,
+    spare: Spare,
     stopped: bool,
     epoch: Option<EpochPlan>,
     /// Whether somebody is making the next epoch's plan, outside the lock.
@@ -75,6 +80,8 @@ impl Ahead {
             opened: 0,
             delivered: 0,
             let_go: 0,
+            asked: false,
+            spare: Spare::default(),
             stopped: false,
             epoch: None,
             planning: false,
@@ -102,8 +109,21 @@ impl Ahead {
         self.opened = 0;
         self.delivered = 0;
         self.let_go = 0;
+        self.asked = false;
+        self.spare = Spare::default();
         self.unfinished.clear();
         self.generation
+    }
+
+    /// Whether read-ahead allows for one more.
+    fn has_room(&self, settings: &Settings) -> bool {
+        self.opened - self.let_go < settings.prefetch as u64
+    }
+
+    /// Whether nothing else can make room for the next batch: none is in work, and the consumer gives none
+    /// back, since it waits for this one.
+    fn is_last_hope(&self) -> bool {
+        self.opened == if self.asked { self.delivered } else { self.let_go }
     }
 
     /// Ends everything. Returns the last generation, of which there is nothing.
@@ -121,8 +141,8 @@ impl Engine {
             return Opening::Stopped;
         }
         let Some((epoch, number)) = self.next_wanted(&ahead) else { return Opening::Nothing };
-        let in_flight = ahead.opened - ahead.let_go;
-        if in_flight >= self.settings.prefetch as u64 || (in_flight > 0 && self.is_over_budget()) {
+        let is_last_hope = ahead.is_last_hope();
+        if !ahead.has_room(&self.settings) || (!is_last_hope && self.is_over_budget()) {
             return Opening::Full;
         }
         if let Delivery::Ready { window } = self.settings.delivery {
@@ -145,7 +165,7 @@ impl Engine {
             Ok(Rows::Taken(block, layout)) => Some((block, layout)),
             Ok(Rows::Full) => return Opening::Full,
             // Somebody may have given memory back by the time the batches in flight are delivered.
-            Err(_) if in_flight > 0 => return Opening::Full,
+            Err(_) if !is_last_hope => return Opening::Full,
             Err(error) => {
                 // The batch fails, the ones after it may fit again.
                 let positions = match self.members(&ahead, epoch, number, slots).0 {
@@ -190,7 +210,7 @@ impl Engine {
         let jobs = self.cut(&mut ahead.jobs, &lot, slots);
         self.policy.submit(&mut ahead.jobs);
         self.step_past(&mut ahead, epoch, number);
-        let room = ahead.opened - ahead.let_go < self.settings.prefetch as u64;
+        let room = ahead.has_room(&self.settings);
         drop(ahead);
         if self.policy.anyone_may_take() {
             // The opener takes one job itself; one more is woken if another batch may be opened.
@@ -318,29 +338,51 @@ impl Engine {
         }
     }
 
-    /// The consumer took a batch.
-    pub(crate) fn count_delivered(&self, generation: u64) {
+    /// The consumer took a batch, which took so long to fill.
+    pub(crate) fn count_delivered(&self, generation: u64, building_ns: u64) {
         let mut ahead = lock(&self.ahead);
         if ahead.generation == generation {
             ahead.delivered += 1;
+            ahead.asked = false;
             if self.settings.prefetch == 1 {
                 self.let_go(ahead, 1);
+            } else if self.settings.frugal {
+                let busy = self.settings.workers.min(self.settings.cores);
+                let pays = pays(busy, self.plan.batch_size(), building_ns as f64);
+                ahead.spare.delivered(self.now_ns(), pays);
             }
         }
     }
 
-    /// The consumer asks for a batch: whatever it took before is let go.
+    /// The consumer asks for a batch: whatever it took before is let go, or only what comes back.
     pub(crate) fn count_asked(&self, generation: u64) {
-        let ahead = lock(&self.ahead);
-        if ahead.generation == generation {
-            self.let_go(ahead, u64::MAX);
+        let mut ahead = lock(&self.ahead);
+        if ahead.generation != generation {
+            return;
         }
+        ahead.asked = true;
+        if self.settings.frugal && !ahead.spare.is_used() {
+            if ahead.opened > ahead.delivered {
+                return;
+            }
+            if ahead.has_room(&self.settings) {
+                drop(ahead);
+                // Who looked before had reason to wait for what the consumer holds.
+                return self.bell.ring(1);
+            }
+            ahead.spare.found_nothing();
+        }
+        self.let_go(ahead, u64::MAX);
     }
 
     /// The user gave memory back. (Of whichever generation: to let go of one too many too early only
     /// costs memory.)
     pub(crate) fn count_returned(&self) {
-        self.let_go(lock(&self.ahead), 1);
+        let mut ahead = lock(&self.ahead);
+        if self.settings.frugal && ahead.delivered - ahead.let_go > 1 {
+            ahead.spare.came_back(self.now_ns());
+        }
+        self.let_go(ahead, 1);
     }
 
     /// As many batches may be opened, if there are any to open.

@@ -37,6 +37,7 @@ pub struct LoaderBuilder {
     pin: bool,
     policy: PolicyKind,
     prefetch: Option<usize>,
+    frugal: bool,
     memory: Option<u64>,
     delivery: Delivery,
     replay: Vec<OrderLog>,
@@ -65,6 +66,7 @@ impl LoaderBuilder {
             pin: false,
             policy: PolicyKind::default(),
             prefetch: None,
+            frugal: false,
             memory: None,
             delivery: Delivery::InOrder,
             replay: Vec::new(),
@@ -145,10 +147,18 @@ impl LoaderBuilder {
 
     /// How many batches may be begun ahead of the one the consumer waits for. Default: 4, or the
     /// number of workers if that is more; fewer where they would take over 96 MiB, but 2, and enough to
-    /// keep all workers busy; unless [`memory`](LoaderBuilder::memory) says how much they may take.
+    /// keep all workers busy; unless [`memory`](LoaderBuilder::memory) says how much they may take. Where
+    /// that leaves 2, the batch in the consumer's hands is one of them, unless a third saves much time.
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = Some(batches);
         self
+    }
+
+    /// Two batches ahead, and a third only where it [pays](crate::deliver::spare).
+    #[cfg(any(test, loom))]
+    pub(crate) fn frugal(mut self) -> Self {
+        self.frugal = true;
+        self.prefetch(2)
     }
 
     /// How many bytes undelivered batches and idle blocks may take. Default 2 GiB, or one batch if
@@ -277,15 +287,16 @@ impl LoaderBuilder {
         for log in &self.replay {
             log.check_start(&start, self.batch_size)?;
         }
-        let prefetch = match workers {
-            0 => 1,
-            _ => self.prefetch.unwrap_or_else(|| {
-                let batch = layout.as_ref().map_or(0, |layout| layout.bytes as u64);
-                match self.memory {
-                    Some(_) => workers.max(4),
-                    None => default_prefetch(workers, self.batch_size as usize, batch),
-                }
-            }),
+        let batch = layout.as_ref().map_or(0, |layout| layout.bytes as u64);
+        let (prefetch, frugal) = match (self.prefetch, self.memory) {
+            _ if workers == 0 => (1, false),
+            (Some(prefetch), _) => (prefetch, self.frugal),
+            (None, Some(_)) => (workers.max(4), false),
+            (None, None) => {
+                let prefetch = default_prefetch(workers, self.batch_size as usize, batch);
+                // In ready order, the next batch's samples take the place of those that are slow.
+                (prefetch, prefetch == 2 && self.delivery == Delivery::InOrder)
+            }
         };
         let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
         let threads = takers + if self.io_workers > 0 { workers } else { 0 };
@@ -313,6 +324,8 @@ impl LoaderBuilder {
                 io_workers: self.io_workers,
                 policy: self.policy,
                 prefetch,
+                frugal,
+                cores: usable_cores(),
                 delivery: self.delivery,
                 replay: self.replay,
                 on_error: self.on_error,

@@ -291,7 +291,7 @@ impl Loader {
         if let Ok(batch) = &result {
             batch.hand_over();
         }
-        self.engine.count_delivered(generation);
+        self.engine.count_delivered(generation, times.building_ns);
         let times = BatchTimes { shelved_ns: taken_ns.saturating_sub(finished_ns), ..times };
         let (samples, bytes) = match &result {
             Ok(batch) => (batch.len() as u64, batch.byte_len() as u64),

@@ -1,7 +1,8 @@
 //! Finished batches to the training loop: in order, inside a byte budget, never late for want of
 //! beginning early.
 //!
-//! [`ahead`](ahead) decides how far ahead work is begun, [`shelf`](shelf) holds what is finished until
+//! [`ahead`](ahead) decides how far ahead work is begun and [`spare`](spare) whether a batch more is worth
+//! its memory, [`shelf`](shelf) holds what is finished until
 //! its turn, [`ready`](ready) composes batches in the order samples become ready, [`Loader`] is what the
 //! user holds.
 
@@ -14,6 +15,7 @@ mod log;
 mod ready;
 mod route;
 pub(crate) mod shelf;
+pub(crate) mod spare;
 
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use crate::deliver::{Delivery, Taken};
 use crate::engine::{Engine, Step};
 use crate::plan::SampleIndex;
 use crate::work::{Cause, Dataset, Desk, Sample};
-use crate::{DType, Field, Loader, LoaderBuilder};
+use crate::{Batch, DType, Field, Loader, LoaderBuilder};
 
 use super::explore;
 
@@ -58,15 +58,21 @@ fn hire<const N: usize>(engine: &Arc<Engine>) -> [thread::JoinHandle<()>; N] {
     })
 }
 
-/// Takes the next batch as the loader does. Returns its samples.
-fn take(engine: &Engine, generation: u64) -> Vec<u64> {
+/// Takes the next batch as the loader does.
+fn hold(engine: &Engine, generation: u64) -> Batch {
     engine.count_asked(generation);
     let Taken::Item(finished, _) = engine.shelf.take(generation, None) else {
         panic!("nobody restarts or closes")
     };
     let batch = finished.result.expect("no sample fails");
     batch.hand_over();
-    engine.count_delivered(generation);
+    engine.count_delivered(generation, 0);
+    batch
+}
+
+/// Takes the next batch and drops it. Returns its samples.
+fn take(engine: &Engine, generation: u64) -> Vec<u64> {
+    let batch = hold(engine, generation);
     let samples: Vec<u64> = batch.indices().iter().map(|index| index.0).collect();
     assert_eq!(batch.arrays()[0].as_slice::<u64>().unwrap(), samples);
     samples
@@ -116,9 +122,39 @@ fn the_next_batch_is_opened_when_one_comes_back_or_is_asked_for() {
         };
         let kept = kept.result.expect("no sample fails");
         kept.hand_over();
-        engine.count_delivered(generation);
+        engine.count_delivered(generation, 0);
         assert_eq!(take(&engine, generation), [1], "comes back at once");
         assert_eq!(take(&engine, generation), [2]);
+        drop(kept);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn with_a_spare_batch_not_worth_it_who_holds_one_gets_the_next() {
+    explore(2, || {
+        let engine = engine(loader(3, 1).frugal());
+        let workers = hire::<1>(&engine);
+        let generation = engine.restart(0, 0);
+        let mut held = hold(&engine, generation);
+        for number in 1..3 {
+            // The one before comes back when this one is there.
+            held = hold(&engine, generation);
+            assert_eq!(held.indices()[0].0, number);
+        }
+        drop(held);
+        end(&engine, workers);
+    });
+}
+
+#[test]
+fn with_a_spare_batch_not_worth_it_who_keeps_all_gets_the_next() {
+    explore(2, || {
+        let engine = engine(loader(3, 1).frugal());
+        let workers = hire::<1>(&engine);
+        let generation = engine.restart(0, 0);
+        let kept: [_; 3] = std::array::from_fn(|_| hold(&engine, generation));
+        assert_eq!(kept.each_ref().map(|batch| batch.indices()[0].0), [0, 1, 2]);
         drop(kept);
         end(&engine, workers);
     });
