@@ -32,6 +32,10 @@ pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64)
 /// The caller has compared `len` with the file's length: it is allocated at once.
 #[cfg(unix)]
 pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
+    if out.is_empty() && out.capacity() < len {
+        // A buffer that is used again and again: in few sizes, so that it leaves few holes in the heap.
+        *out = Vec::with_capacity(len.checked_next_power_of_two().unwrap_or(len));
+    }
     // Into memory that is not zeroed first: for a picture that would cost as much as a tenth of
     // reading it.
     out.reserve(len);

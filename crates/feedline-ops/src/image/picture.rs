@@ -64,6 +64,12 @@ impl Picture {
             .checked_mul(height)
             .and_then(|n| n.checked_mul(channels))
             .expect("a picture that fits the address space");
+        if self.pixels.capacity() < length {
+            // Nothing of the old is wanted: to grow it would copy it, and leave holes of all sizes it had
+            // in each worker's heap. Half of the new may stay untouched, which costs no memory.
+            self.pixels = Vec::new();
+            self.pixels.reserve_exact(length.checked_next_power_of_two().unwrap_or(length));
+        }
         self.pixels.resize(length, 0);
         (self.width, self.height, self.channels) = (width, height, channels);
         &mut self.pixels
