@@ -8,9 +8,6 @@ augmentations are the same as well.
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from PIL import Image
+from tables.apart import apart
 from tables.bench import Bench
 from tables.epochs import digest, drain
 from tables.main_process import Pictures
@@ -26,7 +24,7 @@ from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
-from feedline.measure import Digest, Outcome
+from feedline.measure import Outcome
 from feedline.torch import DataLoader
 
 if TYPE_CHECKING:
@@ -95,24 +93,6 @@ def folder_of_pictures(folder: Path, count: int) -> None:
         place = folder / str(number % 2)
         place.mkdir(exist_ok=True)
         picture.save(place / f"{number:05}.jpg", quality=90)
-
-
-def apart(script: str, *arguments: str) -> Callable[[Run], Outcome]:
-    """A program of its own: what it prints are its figures and a digest."""
-
-    def measured(_: Run) -> Outcome:
-        done = subprocess.run(  # noqa: S603 - our own script
-            [sys.executable, str(BENCHES / "tables" / script), *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        found = json.loads(done.stdout)
-        checked = Digest()
-        checked.update(np.frombuffer(found["checked"].encode(), dtype=np.uint8))
-        return Outcome(found["items"], checked.finish(), figures=found["figures"])
-
-    return measured
 
 
 def main() -> None:
