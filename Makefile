@@ -139,9 +139,10 @@ $(VENV)/.uv: | scripts/choose-python scripts/debian-packages
 	  "$$(grep '^uv==' requirements/dev.txt || echo uv)"
 	@touch $@
 
-# All tools and libraries, at the versions of the lock file.
+# All tools and libraries, at the versions of the lock file; compiled, because tests start many
+# interpreters, and importing torch takes more than twice as long from sources.
 $(VENV)/.ready: $(VENV)/.uv requirements/dev.txt
-	@$(STEP) setup-requirements $(BIN)/uv pip sync --quiet requirements/dev.txt
+	@$(STEP) setup-requirements $(BIN)/uv pip sync --quiet --compile-bytecode requirements/dev.txt
 	@touch $@
 	@rm -f $(VENV)/.installed
 
