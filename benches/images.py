@@ -194,8 +194,8 @@ def centered_reference(root: Path) -> Callable[[list[int], int], torch.Tensor]:
     return lambda indices, _: torch.stack([folder[index][0] for index in indices])
 
 
-# Memory, in a program of its own. (Pages of torch's libraries are this process's as well: they count
-# by half for a program of one process, nearly whole for one of nine.)
+# Memory, in a program of its own. (Pages of torch's libraries are this process's as well: they
+# count by half for a program of one process, nearly whole for one of nine.)
 
 
 def memory_side(which: str, root: Path) -> Side:
