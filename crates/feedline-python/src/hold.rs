@@ -6,7 +6,7 @@ use feedline::DType;
 use smallvec::SmallVec;
 
 /// Where a view looks, and as what.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) address: *mut u8,
     pub(crate) dtype: DType,

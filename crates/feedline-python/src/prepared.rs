@@ -87,19 +87,20 @@ impl Prepared {
         let spot = place.spot.clone();
         drop(places);
         let now = maker.make(py, &spot, Hold::of(array))?;
-        if !maker.keeps(&now)? {
+        // From here on nothing may fail: the batch that was asked for is there.
+        if !maker.keeps(&now).unwrap_or(false) {
             return Ok(now);
         }
         let mut views = Vec::with_capacity(AT_ONCE - 1);
         while views.len() < AT_ONCE - 1 {
-            match View::made(py, &spot, maker)? {
-                Some(view) => views.push(view),
-                None => break,
+            match View::made(py, &spot, maker) {
+                Ok(Some(view)) => views.push(view),
+                _ => break,
             }
         }
         let mut places = self.lock();
         // Another thread may have been here meanwhile.
-        match places.places.iter_mut().find(|place| place.spot.address == spot.address) {
+        match places.places.iter_mut().find(|place| place.spot == spot) {
             Some(place) if place.views.is_empty() => place.views = views,
             _ => {
                 drop(places);
