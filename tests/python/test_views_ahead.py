@@ -10,7 +10,7 @@ import torch
 
 import feedline
 
-ROWS, WIDTH, BATCH = 100, 33, 8  # the last batch has 4 rows
+ROWS, WIDTH, BATCH = 52, 40_000, 8  # batches over 1 MiB; the last one has 4 rows
 
 
 def rows():
@@ -29,7 +29,7 @@ def test_whatever_is_kept_each_batch_shows_its_own_rows(output, seed):
     data, chance = rows(), random.Random(seed)
     loader = made(output, shuffle=True, seed=seed)
     kept = []
-    for _ in range(25):
+    for _ in range(20):
         for x, y in loader:
             np.testing.assert_array_equal(np.asarray(x), data[np.asarray(y)])
             if chance.random() < 0.2:
@@ -71,7 +71,7 @@ def test_a_loader_that_goes_takes_the_views_that_wait_along():
     for output in ["torch", "numpy"]:
         loader = made(output)
         held = [batch for _ in range(4) for batch in loader][-1]
-        expected = rows()[96:]
+        expected = rows()[48:]
         for _ in range(4):
             for batch in loader:
                 del batch
@@ -119,11 +119,12 @@ def test_threads_that_share_a_loader_get_whole_batches(output):
 def test_batches_of_many_forms_are_delivered():
     lengths = np.random.default_rng(0).integers(1, 9, size=64)
     pipeline = feedline.arrays(np.arange(64)).map(
-        lambda i: np.full(lengths[i], i, np.int64), ragged={0: "longest"}, fill=-1
+        lambda i: np.full(20_000 * lengths[i], i, np.int64), ragged={0: "longest"}, fill=-1
     )
     loader = feedline.Loader(pipeline, batch_size=4, num_workers=2, output="torch")
     for _ in range(6):
         for number, (values, _) in enumerate(loader):
             for row, index in zip(values, range(4 * number, 4 * number + 4), strict=True):
-                assert row[: lengths[index]].tolist() == [index] * lengths[index]
-                assert (row[lengths[index] :] == -1).all()
+                end = 20_000 * lengths[index]
+                assert (row[:end] == index).all()
+                assert (row[end:] == -1).all()

@@ -10,6 +10,10 @@ use crate::hold::{Hold, Spot};
 use crate::one_argument::OneArgument;
 use crate::prepared::{MakeView, Prepared};
 
+/// Views of batches from this size on are made ahead. Smaller ones come so often that the code that makes
+/// views stays cached, and a view made just now is cached as well.
+const LARGE: usize = 1 << 20;
+
 /// What arrays of a batch become.
 pub(crate) struct Output {
     library: Library,
@@ -42,9 +46,11 @@ impl Output {
         array: feedline::Array,
     ) -> PyResult<Bound<'py, PyAny>> {
         match self.library {
+            Library::Torch { .. } | Library::Numpy { .. } if array.block().capacity() >= LARGE => {
+                self.prepared.view(py, array, &self.library)
+            }
             // To make one is no more work than to look for one.
-            Library::Dlpack => self.library.make(py, &Spot::of(&array), Hold::of(array)),
-            _ => self.prepared.view(py, array, &self.library),
+            _ => self.library.make(py, &Spot::of(&array), Hold::of(array)),
         }
     }
 }
