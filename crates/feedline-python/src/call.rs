@@ -104,6 +104,7 @@ type Call = unsafe extern "C-unwind" fn(
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
+// SAFETY: the signature is that of Python's stable interface.
 unsafe extern "C-unwind" {
     fn PyObject_Call(
         callable: *mut ffi::PyObject,

@@ -43,6 +43,7 @@ pub(super) struct EntropyHooks {
     pub(super) mcu: unsafe extern "C" fn(*mut c_void, *const *mut [i16; 64]) -> c_int,
 }
 
+// SAFETY: the signatures are those of the C file that the build script compiles beside this one.
 unsafe extern "C" {
     pub(super) fn feedline_jpeg_new() -> *mut Jpeg;
     pub(super) fn feedline_jpeg_free(jpeg: *mut Jpeg);
