@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from feedline.measure import Run
 
 PICTURE_BYTES = 3 * 224 * 224 * 4
-BENCHES = Path(__file__).parent
 
 
 class Rows(Dataset):
