@@ -1,5 +1,6 @@
 //! Arrays that Python holds in memory: rows are gathered natively, the GIL is not touched.
 
+use feedline::sources::gather;
 use feedline::{Cause, DType, Dataset, Field, Group, Sample};
 use pyo3::prelude::*;
 
@@ -72,7 +73,12 @@ impl InMemory {
     ///
     /// # Safety
     /// `from` is an element of the array from which all `axes` can be walked.
-    unsafe fn gather<'a>(&self, axes: &[Axis], from: *const u8, out: &'a mut [u8]) -> &'a mut [u8] {
+    unsafe fn copy_axes<'a>(
+        &self,
+        axes: &[Axis],
+        from: *const u8,
+        out: &'a mut [u8],
+    ) -> &'a mut [u8] {
         let Some((axis, inner)) = axes.split_first() else {
             let (head, tail) = out.split_at_mut(self.run);
             // SAFETY: a run of this length lies at `from`; `head` is other memory: the batch's.
@@ -82,7 +88,7 @@ impl InMemory {
         let mut out = out;
         for i in 0..axis.length {
             // SAFETY: the axis has `length` elements, `stride` apart.
-            out = unsafe { self.gather(inner, from.offset(i as isize * axis.stride), out) };
+            out = unsafe { self.copy_axes(inner, from.offset(i as isize * axis.stride), out) };
         }
         out
     }
@@ -107,7 +113,7 @@ impl Dataset for InMemory {
             // SAFETY: the row is in range (checked above), `new`'s caller vouches for the rest.
             unsafe {
                 let from = self.address.0.offset(row as isize * self.row_stride);
-                self.gather(&self.axes, from, out);
+                self.copy_axes(&self.axes, from, out);
             }
         }
         Ok(())
@@ -119,15 +125,20 @@ impl Dataset for InMemory {
         if out.is_empty() {
             return true;
         }
+        if indices.iter().any(|index| index.0 >= self.rows) {
+            return false;
+        }
+        if self.axes.is_empty() {
+            // SAFETY: all rows are in range and of one piece, `new`'s caller vouches for the rest.
+            unsafe { gather(self.address.0, self.row_stride, self.run, indices, out) };
+            return true;
+        }
         let row_bytes = out.len() / indices.len();
         for (out, index) in out.chunks_exact_mut(row_bytes).zip(indices) {
-            if index.0 >= self.rows {
-                return false;
-            }
             // SAFETY: as in `build`.
             unsafe {
                 let from = self.address.0.offset(index.0 as isize * self.row_stride);
-                self.gather(&self.axes, from, out);
+                self.copy_axes(&self.axes, from, out);
             }
         }
         true

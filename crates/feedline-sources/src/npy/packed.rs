@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex, Stage};
 
-use crate::SourceError;
 use crate::read_at::read_exact_at;
+use crate::{SourceError, gather};
 
 use super::Header;
 use super::elements::{FortranOrder, make_native, transpose};
@@ -172,10 +172,12 @@ impl Dataset for Packed {
         if self.row_bytes == 0 {
             return true;
         }
-        for (row, index) in rows.chunks_exact_mut(self.row_bytes).zip(indices) {
-            let at = index.0 as usize * self.row_bytes;
-            row.copy_from_slice(&held[at..at + self.row_bytes]);
+        if indices.iter().any(|index| index.0 >= self.len()) {
+            return false;
         }
+        let (stride, row) = (self.row_bytes as isize, self.row_bytes);
+        // SAFETY: `held` has all rows, one after the other, and these are among them.
+        unsafe { gather(held.as_ptr(), stride, row, indices, rows) };
         true
     }
     fn origin(&self, index: SampleIndex) -> Option<String> {
