@@ -1,7 +1,7 @@
 //! The hallway that joins the rooms: everything a worker or the consumer needs, shared by all.
 //!
 //! ```text
-//!                 ahead (lock)              policy              draft             shelf (lock)
+//!            opener, ahead (locks)          policy              draft             shelf (lock)
 //!   plan ──► open a batch: block, jobs ──► take a job ──► write slots ──► last one ──► in turn ──► consumer
 //!                 ▲                                                                                │
 //!                 └──────────────────────── delivered += 1, ring the bell ◄────────────────────────┘
@@ -38,7 +38,9 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::CachePadded;
 
 use crate::assemble::{Alter, Collate, Depot, Layout, Pool, Schema};
-use crate::deliver::{Ahead, Composer, Course, Delivery, Finished, Opening, OrderLog, Shelf};
+use crate::deliver::{
+    Ahead, Bunch, Composer, Course, Delivery, Finished, Opener, Opening, OrderLog, Shelf,
+};
 use crate::error::OnError;
 use crate::measure::tally::{Idle, Tally};
 use crate::plan::Plan;
@@ -53,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) io_workers: usize,
     pub(crate) policy: PolicyKind,
     pub(crate) prefetch: usize,
+    /// Whether that many bunches are read ahead rather than batches.
+    pub(crate) elastic: bool,
     /// Whether memory is dear: see [`spare`](crate::deliver::spare).
     pub(crate) frugal: bool,
     pub(crate) cores: usize,
@@ -79,9 +83,11 @@ pub(crate) struct Engine {
     pub(crate) costs: Costs,
     pub(crate) pool: Arc<Pool>,
     pub(crate) depot: Depot,
+    pub(crate) opener: Mutex<Opener>,
     pub(crate) ahead: Mutex<Ahead>,
     pub(crate) composer: Mutex<Composer>,
     pub(crate) shelf: Shelf<Finished>,
+    pub(crate) bunch: Bunch,
     pub(crate) bell: Bell,
     pub(crate) handoff: Handoff,
     pub(crate) watchlist: Watchlist,
@@ -120,6 +126,12 @@ impl Engine {
             Opening::Nothing => Step::Idle(ticket, Idle::WithoutWork),
             Opening::Stopped => Step::Stopped,
         }
+    }
+
+    /// Sleeps until the bell rings; a consumer that waits for more than there is, need not.
+    pub(crate) fn rest(&self, ticket: Ticket) {
+        self.shelf.nudge();
+        self.bell.wait(ticket);
     }
 
     /// Nanoseconds since the engine was built.

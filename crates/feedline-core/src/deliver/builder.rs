@@ -16,7 +16,7 @@ use crate::state::{Pipeline, Start, State};
 use crate::sync::Mutex;
 use crate::work::{Bell, Crew, Dataset, Handoff, Journal, Watchlist, usable_cores};
 
-use super::{Ahead, Composer, Course, Delivery, Loader, OrderLog, Shelf};
+use super::{Ahead, Bunch, Composer, Course, Delivery, Loader, Opener, OrderLog, Shelf};
 
 /// Threads beyond this are a mistake, not a wish.
 const MOST_THREADS: usize = 4096;
@@ -38,6 +38,7 @@ pub struct LoaderBuilder {
     policy: PolicyKind,
     prefetch: Option<usize>,
     frugal: bool,
+    bunch: Option<usize>,
     memory: Option<u64>,
     delivery: Delivery,
     replay: Vec<OrderLog>,
@@ -67,6 +68,7 @@ impl LoaderBuilder {
             policy: PolicyKind::default(),
             prefetch: None,
             frugal: false,
+            bunch: None,
             memory: None,
             delivery: Delivery::InOrder,
             replay: Vec::new(),
@@ -149,6 +151,8 @@ impl LoaderBuilder {
     /// number of workers if that is more; fewer where they would take over 96 MiB, but 2, and enough to
     /// keep all workers busy; unless [`memory`](LoaderBuilder::memory) says how much they may take. Where
     /// that leaves 2, the batch in the consumer's hands is one of them, unless a third saves much time.
+    /// Batches that cost less than a wake-up, and little memory, are begun up to 16 times as many, at most an
+    /// epoch ahead.
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = Some(batches);
         self
@@ -158,6 +162,13 @@ impl LoaderBuilder {
     #[cfg(any(test, loom))]
     pub(crate) fn frugal(mut self) -> Self {
         self.frugal = true;
+        self.prefetch(2)
+    }
+
+    /// Two [bunches](crate::deliver::bunch) of so many batches ahead, whatever those cost.
+    #[cfg(any(test, loom))]
+    pub(crate) fn bunches_of(mut self, batches: usize) -> Self {
+        self.bunch = Some(batches);
         self.prefetch(2)
     }
 
@@ -298,6 +309,15 @@ impl LoaderBuilder {
                 (prefetch, prefetch == 2 && self.delivery == Delivery::InOrder)
             }
         };
+        let elastic = (self.prefetch.is_none() && workers > 0) || self.bunch.is_some();
+        let bunch = match (self.bunch, &layout) {
+            (Some(size), _) => Bunch::of(size),
+            (_, Some(layout)) if self.io_workers == 0 => match self.prefetch {
+                Some(prefetch) => Bunch::new(layout.bytes, prefetch as u64, 1),
+                None => Bunch::new(layout.bytes, plan.batches(), prefetch),
+            },
+            _ => Bunch::of(1),
+        };
         let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
         let threads = takers + if self.io_workers > 0 { workers } else { 0 };
         let engine = Arc::new(Engine {
@@ -308,9 +328,11 @@ impl LoaderBuilder {
                 None => Pool::new(budget),
             },
             depot: Depot::default(),
+            opener: Mutex::new(Opener::default()),
             ahead: Mutex::new(Ahead::new(Course::whole(&plan))),
             composer: Mutex::new(Composer::new(Course::whole(&plan))),
             shelf: Shelf::new(),
+            bunch,
             bell: Bell::new(),
             handoff: Handoff::new(),
             watchlist: Watchlist::new(threads),
@@ -324,6 +346,7 @@ impl LoaderBuilder {
                 io_workers: self.io_workers,
                 policy: self.policy,
                 prefetch,
+                elastic,
                 frugal,
                 cores: usable_cores(),
                 delivery: self.delivery,

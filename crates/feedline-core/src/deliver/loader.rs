@@ -206,7 +206,7 @@ impl Loader {
         };
         let taken = match self.engine.settings.workers {
             0 => self.work_until_ready(generation, &mut desk, deadline),
-            _ => self.engine.shelf.take(generation, deadline),
+            _ => self.engine.shelf.take(generation, deadline, self.engine.bunch.size()),
         };
         self.answer(token, generation, taken, asked_ns)
     }
@@ -510,7 +510,7 @@ impl Loader {
             efficiency,
             steals: engine.policy.steals(),
             memory: engine.pool.bytes(),
-            prefetch: engine.settings.prefetch,
+            prefetch: engine.read_ahead(),
             ready: engine.shelf.full(),
         }
     }

@@ -9,15 +9,22 @@
 //!
 //! Races. `put` and `take` hold the one lock while they look and change, so a batch cannot arrive
 //! unnoticed between the consumer's look and its wait; it is told after the lock is released, which
-//! comes too late for nobody: whoever takes the lock in between finds the batch. `close` and `restart` notify under the same
-//! lock; a consumer that waits then sees `closed` or the new generation and leaves. There is one
-//! consumer at a time; a second one is superseded by its generation, never blocked.
+//! comes too late for nobody: whoever takes the lock in between finds the batch. `close` and `restart`
+//! notify under the same lock; a consumer that waits then sees `closed` or the new generation and leaves.
+//! There is one consumer at a time; a second one is superseded by its generation, never blocked.
+//!
+//! A consumer that waits for a [bunch](super::bunch) lets the first batches of it come without being told. It
+//! is told of the last of them by its `put`; or, if there are not that many to come, by the worker that
+//! finds nothing left to do and `nudge`s it before it sleeps. A worker that goes on working instead may be long
+//! at it, so the consumer wakes by itself after [a moment](DOZE), takes what is there, or waits from then on for one.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use crate::sync::{Condvar, Mutex, lock};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+
+use super::bunch::DOZE;
 
 /// Finished batches waiting for the consumer.
 pub(crate) struct Shelf<T> {
@@ -31,7 +38,8 @@ struct State<T> {
     /// Entry i is batch `next + i`.
     places: VecDeque<Option<T>>,
     full: usize,
-    waiting: bool,
+    /// How many finished batches the consumer is asleep for; 0 while it is not.
+    awaited: usize,
     closed: bool,
 }
 
@@ -55,7 +63,7 @@ impl<T> Shelf<T> {
             next: 0,
             places: VecDeque::new(),
             full: 0,
-            waiting: false,
+            awaited: 0,
             closed: false,
         };
         Shelf { state: Mutex::new(state), arrived: Condvar::new() }
@@ -73,13 +81,26 @@ impl<T> Shelf<T> {
         }
         state.places[place] = Some(item);
         state.full += 1;
-        let is_awaited = place == 0 && state.waiting;
+        let is_enough = state.is_enough();
         // Released first: a consumer that wakes while it is held would only go to sleep again.
         drop(state);
-        if is_awaited {
+        if is_enough {
             self.arrived.notify_all();
         }
         Ok(())
+    }
+
+    /// There is nothing left to do for a worker: the consumer need not wait for more than there is.
+    pub(crate) fn nudge(&self) {
+        let mut state = lock(&self.state);
+        if state.awaited > 1 {
+            state.awaited = 1;
+            let is_enough = state.is_enough();
+            drop(state);
+            if is_enough {
+                self.arrived.notify_all();
+            }
+        }
     }
 
     /// The next batch of `generation` if it is there.
@@ -87,24 +108,56 @@ impl<T> Shelf<T> {
         lock(&self.state).try_take(generation)
     }
 
-    /// The next batch of `generation`, waiting for it until `deadline` (for ever if `None`).
-    pub(crate) fn take(&self, generation: u64, deadline: Option<Instant>) -> Taken<T> {
+    /// The next batch of `generation`, waiting for it until `deadline` (for ever if `None`); if it is not
+    /// there, for a moment until a [bunch](super::bunch) of so many is.
+    pub(crate) fn take(
+        &self,
+        generation: u64,
+        deadline: Option<Instant>,
+        bunch: usize,
+    ) -> Taken<T> {
         let mut state = lock(&self.state);
+        if let Some(taken) = state.try_take(generation) {
+            return taken;
+        }
+        if bunch > 1 {
+            let doze = Instant::now() + DOZE;
+            let until = deadline.map_or(doze, |deadline| deadline.min(doze));
+            state = match self.sleep(state, generation, Some(until), bunch) {
+                Ok(taken) => return taken,
+                Err(state) => state,
+            };
+        }
+        match self.sleep(state, generation, deadline, 1) {
+            Ok(taken) => taken,
+            Err(_) => Taken::TimedOut,
+        }
+    }
+
+    /// Sleeps until so many are there, or somebody says that there is no more to wait for.
+    fn sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<T>>,
+        generation: u64,
+        until: Option<Instant>,
+        awaited: usize,
+    ) -> Result<Taken<T>, MutexGuard<'a, State<T>>> {
+        state.awaited = awaited;
         loop {
-            if let Some(taken) = state.try_take(generation) {
-                return taken;
-            }
-            state.waiting = true;
-            match deadline {
+            match until {
                 None => state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Taken::TimedOut;
+                        state.awaited = 0;
+                        return Err(state);
                     }
                     let waited = self.arrived.wait_timeout(state, left);
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
+            }
+            if let Some(taken) = state.try_take(generation) {
+                return Ok(taken);
             }
         }
     }
@@ -136,6 +189,12 @@ impl<T> Shelf<T> {
 }
 
 impl<T> State<T> {
+    /// Whether the consumer is asleep and what it waits for is there.
+    fn is_enough(&self) -> bool {
+        let is_there = matches!(self.places.front(), Some(Some(_)));
+        is_there && self.awaited > 0 && self.full >= self.awaited
+    }
+
     fn try_take(&mut self, generation: u64) -> Option<Taken<T>> {
         if self.closed {
             return Some(Taken::Closed);
@@ -149,7 +208,7 @@ impl<T> State<T> {
                 self.places.pop_front();
                 self.next += 1;
                 self.full -= 1;
-                self.waiting = false;
+                self.awaited = 0;
                 item.map(|item| Taken::Item(item, self.full))
             }
             _ => None,
@@ -172,9 +231,9 @@ mod tests {
             shelf.put(0, number, number).unwrap();
         }
         for number in 0..3 {
-            assert_eq!(shelf.take(0, now()), Taken::Item(number, 2 - number as usize));
+            assert_eq!(shelf.take(0, now(), 1), Taken::Item(number, 2 - number as usize));
         }
-        assert_eq!(shelf.take(0, now()), Taken::TimedOut);
+        assert_eq!(shelf.take(0, now(), 1), Taken::TimedOut);
     }
 
     #[test]
@@ -183,9 +242,21 @@ mod tests {
         shelf.put(0, 1, "old").unwrap();
         assert_eq!(shelf.restart(1).len(), 2, "an empty place and the old batch");
         assert_eq!(shelf.put(0, 0, "late"), Err("late"));
-        assert_eq!(shelf.take(0, now()), Taken::Superseded);
+        assert_eq!(shelf.take(0, now(), 1), Taken::Superseded);
         shelf.put(1, 0, "new").unwrap();
-        assert_eq!(shelf.take(1, now()), Taken::Item("new", 0));
+        assert_eq!(shelf.take(1, now(), 1), Taken::Item("new", 0));
+    }
+
+    #[test]
+    fn a_bunch_is_waited_for_only_while_nothing_is_there() {
+        let shelf = Shelf::new();
+        assert_eq!(shelf.take(0, now(), 4), Taken::TimedOut);
+        shelf.put(0, 0, 0).unwrap();
+        assert_eq!(shelf.take(0, None, 4), Taken::Item(0, 0), "there already");
+        std::thread::scope(|scope| {
+            scope.spawn(|| shelf.put(0, 1, 1).unwrap());
+            assert_eq!(shelf.take(0, None, 4), Taken::Item(1, 0), "or there, in a moment, alone");
+        });
     }
 
     #[test]
@@ -194,6 +265,6 @@ mod tests {
         shelf.put(0, 0, 1).unwrap();
         assert_eq!(shelf.close().len(), 1);
         assert_eq!(shelf.put(0, 1, 2), Err(2));
-        assert_eq!(shelf.take(0, None), Taken::Closed);
+        assert_eq!(shelf.take(0, None, 1), Taken::Closed);
     }
 }

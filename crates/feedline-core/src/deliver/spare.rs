@@ -67,13 +67,9 @@ pub(crate) fn pays(busy: usize, batch_size: u64, building_ns: f64) -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::deliver::Taken;
-    use crate::engine::{Engine, Step};
-    use crate::work::{Cause, Dataset, Desk, Sample};
-    use crate::{Batch, DType, Field, Loader};
+    use crate::LoaderBuilder;
+    use crate::deliver::single_handed::SingleHanded;
 
     #[test]
     fn a_spare_batch_is_for_many_workers_small_batches_and_cheap_samples() {
@@ -113,71 +109,35 @@ mod tests {
         assert_eq!(used, [false, false, false, false, false, true, true, false]);
     }
 
-    struct Rows;
-
-    impl Dataset for Rows {
-        fn len(&self) -> u64 {
-            64
-        }
-        fn fields(&self) -> Vec<Field> {
-            vec![Field::fixed("row", DType::U64, [])]
-        }
-        fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
-            let index = sample.index().0;
-            Ok(sample.put(0, &[index])?)
-        }
-    }
-
-    /// An engine that this thread works itself.
-    fn engine(batch_size: u64) -> (Arc<Engine>, Desk, u64) {
-        let loader = Loader::builder(Rows).batch_size(batch_size).workers(1).frugal();
-        let engine = loader.engine().expect("the settings are valid").0;
-        let generation = engine.restart(0, 0);
-        (engine, Desk::new(0), generation)
-    }
-
-    fn work(engine: &Engine, desk: &mut Desk) {
-        while matches!(engine.step(desk), Step::Worked) {}
-    }
-
-    fn take(engine: &Engine, generation: u64) -> Option<Batch> {
-        engine.count_asked(generation);
-        let Some(Taken::Item(finished, _)) = engine.shelf.try_take(generation) else { return None };
-        let batch = finished.result.expect("no sample fails");
-        batch.hand_over();
-        engine.count_delivered(generation, u64::MAX);
-        Some(batch)
-    }
-
     #[test]
     fn a_loop_that_holds_one_batch_while_it_takes_the_next_needs_two() {
-        let (engine, mut desk, generation) = engine(8);
+        let mut loader = SingleHanded::new(LoaderBuilder::frugal);
         let mut held = None;
         for turn in 0..3 {
-            work(&engine, &mut desk);
-            let next = take(&engine, generation).expect("there is one in work at any time");
+            loader.work();
+            let next = loader.take().expect("there is one in work at any time");
             assert_eq!(next.indices()[0].0, 8 * turn);
             held = Some(next);
         }
-        work(&engine, &mut desk);
-        assert_eq!(engine.pool.bytes().allocated_blocks, 2);
+        loader.work();
+        assert_eq!(loader.engine.pool.bytes().allocated_blocks, 2);
         drop(held);
     }
 
     #[test]
     fn a_loop_that_keeps_its_batches_finds_the_next_one_begun() {
-        let (engine, mut desk, generation) = engine(8);
+        let mut loader = SingleHanded::new(LoaderBuilder::frugal);
         let mut kept = Vec::new();
         for _ in 0..2 {
-            work(&engine, &mut desk);
-            kept.extend(take(&engine, generation));
+            loader.work();
+            kept.extend(loader.take());
         }
-        work(&engine, &mut desk);
-        assert!(take(&engine, generation).is_none(), "both places are taken");
-        work(&engine, &mut desk);
+        loader.work();
+        assert!(loader.take().is_none(), "both places are taken");
+        loader.work();
         for _ in 0..3 {
-            kept.push(take(&engine, generation).expect("noticed"));
-            work(&engine, &mut desk);
+            kept.push(loader.take().expect("noticed"));
+            loader.work();
         }
         let firsts: Vec<u64> = kept.iter().map(|batch| batch.indices()[0].0).collect();
         assert_eq!(firsts, [0, 8, 16, 24, 32]);

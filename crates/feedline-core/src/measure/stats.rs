@@ -45,7 +45,7 @@ pub struct Stats {
     pub steals: Steals,
     /// Bytes of batches, by state.
     pub memory: PoolBytes,
-    /// How many finished batches may wait.
+    /// How many batches may be begun ahead, at present: small ones that cost little go in bunches.
     pub prefetch: usize,
     /// How many wait now.
     pub ready: usize,

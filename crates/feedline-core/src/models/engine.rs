@@ -45,7 +45,7 @@ fn work(engine: &Engine, worker: usize) {
     loop {
         match engine.step(&mut desk) {
             Step::Worked => {}
-            Step::Idle(ticket, _) => engine.bell.wait(ticket),
+            Step::Idle(ticket, _) => engine.rest(ticket),
             Step::Stopped | Step::Retired => return,
         }
     }
@@ -61,7 +61,7 @@ fn hire<const N: usize>(engine: &Arc<Engine>) -> [thread::JoinHandle<()>; N] {
 /// Takes the next batch as the loader does.
 fn hold(engine: &Engine, generation: u64) -> Batch {
     engine.count_asked(generation);
-    let Taken::Item(finished, _) = engine.shelf.take(generation, None) else {
+    let Taken::Item(finished, _) = engine.shelf.take(generation, None, engine.bunch.size()) else {
         panic!("nobody restarts or closes")
     };
     let batch = finished.result.expect("no sample fails");
@@ -87,28 +87,36 @@ fn end<const N: usize>(engine: &Engine, workers: [thread::JoinHandle<()>; N]) {
     assert_eq!((engine.shelf.full(), engine.policy.queued()), (0, 0));
 }
 
+/// Lets workers load an epoch of one-sample batches, takes them one after the other, and ends.
+fn deliver_all<const N: usize>(loader: LoaderBuilder, samples: u64) {
+    let engine = engine(loader);
+    let workers = hire::<N>(&engine);
+    let generation = engine.restart(0, 0);
+    for sample in 0..samples {
+        assert_eq!(take(&engine, generation), [sample]);
+    }
+    end(&engine, workers);
+}
+
+/// As [`deliver_all`], but keeps the batches until the end.
+fn deliver_and_keep<const N: usize>(loader: LoaderBuilder) {
+    let engine = engine(loader);
+    let workers = hire::<N>(&engine);
+    let generation = engine.restart(0, 0);
+    let kept: [_; 3] = std::array::from_fn(|_| hold(&engine, generation));
+    assert_eq!(kept.each_ref().map(|batch| batch.indices()[0].0), [0, 1, 2]);
+    drop(kept);
+    end(&engine, workers);
+}
+
 #[test]
 fn a_worker_delivers_an_epoch_in_order_and_ends_when_stopped() {
-    explore(3, || {
-        let engine = engine(loader(2, 1));
-        let workers = hire::<1>(&engine);
-        let generation = engine.restart(0, 0);
-        assert_eq!(take(&engine, generation), [0]);
-        assert_eq!(take(&engine, generation), [1]);
-        end(&engine, workers);
-    });
+    explore(3, || deliver_all::<1>(loader(2, 1), 2));
 }
 
 #[test]
 fn two_workers_deliver_an_epoch_in_order_and_end_when_stopped() {
-    explore(1, || {
-        let engine = engine(loader(2, 2).prefetch(2));
-        let workers = hire::<2>(&engine);
-        let generation = engine.restart(0, 0);
-        assert_eq!(take(&engine, generation), [0]);
-        assert_eq!(take(&engine, generation), [1]);
-        end(&engine, workers);
-    });
+    explore(1, || deliver_all::<2>(loader(2, 2).prefetch(2), 2));
 }
 
 #[test]
@@ -117,7 +125,7 @@ fn the_next_batch_is_opened_when_one_comes_back_or_is_asked_for() {
         let engine = engine(loader(3, 1).prefetch(2));
         let workers = hire::<1>(&engine);
         let generation = engine.restart(0, 0);
-        let Taken::Item(kept, _) = engine.shelf.take(generation, None) else {
+        let Taken::Item(kept, _) = engine.shelf.take(generation, None, engine.bunch.size()) else {
             panic!("nobody restarts or closes")
         };
         let kept = kept.result.expect("no sample fails");
@@ -149,13 +157,33 @@ fn with_a_spare_batch_not_worth_it_who_holds_one_gets_the_next() {
 
 #[test]
 fn with_a_spare_batch_not_worth_it_who_keeps_all_gets_the_next() {
+    explore(2, || deliver_and_keep::<1>(loader(3, 1).frugal()));
+}
+
+#[test]
+fn a_bunch_that_is_never_full_is_delivered() {
+    explore(3, || deliver_all::<1>(loader(1, 1).bunches_of(2), 1));
+}
+
+#[test]
+fn a_worker_that_waits_for_room_for_a_bunch_is_woken_for_it() {
+    // Four ahead, so that it waits once before it opens the last.
+    explore(2, || deliver_all::<1>(loader(5, 1).bunches_of(2), 5));
+}
+
+#[test]
+fn two_workers_deliver_bunches_to_a_loop_that_keeps_them() {
+    explore(1, || deliver_and_keep::<2>(loader(3, 2).bunches_of(2)));
+}
+
+#[test]
+fn a_restart_while_a_batch_is_opened_leaves_nothing_of_it() {
     explore(2, || {
-        let engine = engine(loader(3, 1).frugal());
+        let engine = engine(loader(2, 2).delivery(Delivery::Ready { window: 2 }).prefetch(2));
         let workers = hire::<1>(&engine);
-        let generation = engine.restart(0, 0);
-        let kept: [_; 3] = std::array::from_fn(|_| hold(&engine, generation));
-        assert_eq!(kept.each_ref().map(|batch| batch.indices()[0].0), [0, 1, 2]);
-        drop(kept);
+        engine.restart(0, 0);
+        let generation = engine.restart(0, 1);
+        assert_eq!(take(&engine, generation), [1]);
         end(&engine, workers);
     });
 }
@@ -173,15 +201,9 @@ fn two_workers_fill_one_batch_together() {
 
 #[test]
 fn in_ready_order_the_window_moves_and_each_sample_comes_once() {
-    explore(1, || {
-        let engine = engine(loader(2, 2).prefetch(2).delivery(Delivery::Ready { window: 1 }));
-        let workers = hire::<2>(&engine);
-        let generation = engine.restart(0, 0);
-        // A window of one batch leaves no choice of order.
-        assert_eq!(take(&engine, generation), [0]);
-        assert_eq!(take(&engine, generation), [1]);
-        end(&engine, workers);
-    });
+    // A window of one batch leaves no choice of order.
+    let ready = || loader(2, 2).prefetch(2).delivery(Delivery::Ready { window: 1 });
+    explore(1, move || deliver_all::<2>(ready(), 2));
 }
 
 #[test]

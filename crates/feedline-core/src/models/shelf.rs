@@ -23,10 +23,43 @@ fn batches_put_by_two_workers_are_taken_in_order() {
             })
             .collect();
         for number in 0..3 {
-            assert!(matches!(shelf.take(0, None), Taken::Item(n, _) if n == number));
+            assert!(matches!(shelf.take(0, None, 1), Taken::Item(n, _) if n == number));
         }
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         assert_eq!(shelf.full(), 0);
+    });
+}
+
+#[test]
+fn who_waits_for_a_bunch_wakes_when_it_is_there() {
+    explore(3, || {
+        let shelf = Arc::new(Shelf::new());
+        let workers: Vec<_> = [1, 0]
+            .into_iter()
+            .map(|number| {
+                let shelf = Arc::clone(&shelf);
+                thread::spawn(move || shelf.put(0, number, number).expect("nobody restarts"))
+            })
+            .collect();
+        assert!(matches!(shelf.take(0, None, 2), Taken::Item(0, _)));
+        assert!(matches!(shelf.take(0, None, 1), Taken::Item(1, 0)));
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+#[test]
+fn who_waits_for_a_bunch_wakes_when_there_is_no_more_to_come() {
+    explore(3, || {
+        let shelf = Arc::new(Shelf::new());
+        let worker = thread::spawn({
+            let shelf = Arc::clone(&shelf);
+            move || {
+                shelf.put(0, 0, ()).expect("nobody restarts");
+                shelf.nudge();
+            }
+        });
+        assert!(matches!(shelf.take(0, None, 2), Taken::Item((), 0)));
+        worker.join().unwrap();
     });
 }
 
@@ -36,7 +69,7 @@ fn ended(end: impl Fn(&Shelf<&'static str>) -> usize) -> Option<Taken<&'static s
     let shelf = Arc::new(Shelf::new());
     let consumer = thread::spawn({
         let shelf = Arc::clone(&shelf);
-        move || shelf.take(0, None)
+        move || shelf.take(0, None, 1)
     });
     let worker = thread::spawn({
         let shelf = Arc::clone(&shelf);

@@ -182,7 +182,7 @@ fn take_jobs(engine: &Engine, worker: usize) {
             Step::Worked => {}
             Step::Idle(ticket, why) => {
                 let since = Instant::now();
-                engine.bell.wait(ticket);
+                engine.rest(ticket);
                 engine.tallies[worker].idle(why, since.elapsed().as_nanos() as u64);
             }
             Step::Stopped | Step::Retired => return,

@@ -84,6 +84,7 @@ impl Engine {
         } else {
             self.costs.learn_mean(elapsed_ns as f64 / f64::from(samples));
         }
+        self.bunch.learn(self.costs.mean_ns() * self.plan.batch_size() as f64);
         if self.policy.finished(desk.worker, samples, elapsed_ns) {
             self.bell.ring_all();
         }
