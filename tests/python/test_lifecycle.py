@@ -571,3 +571,14 @@ def test_the_warning_can_be_made_an_error():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="pin_memory"):
             feedline.Loader(numbers(), pin_memory=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="Linux has policies for threads")
+def test_workers_stand_back_and_nobody_else_does():
+    own = os.sched_getscheduler(0)
+    policies = feedline.arrays(np.arange(4)).map(lambda _: np.array(os.sched_getscheduler(0)))
+    loader = feedline.Loader(policies, num_workers=1, epochs=1)
+    found = {int(policy) for (batch,) in loader for policy in batch}
+    # A policy that somebody chose is kept.
+    assert found == {os.SCHED_BATCH if own == os.SCHED_OTHER else own}
+    assert os.sched_getscheduler(0) == own

@@ -1,4 +1,4 @@
-//! How many workers a machine is good for, and binding them to cores.
+//! How many workers a machine is good for, binding them to cores, and who runs first on one.
 
 /// Cores this process may use: the machine's, less what affinity and the cgroup's CPU quota forbid.
 ///
@@ -26,3 +26,26 @@ pub(crate) fn pin_to(worker: usize) {
 /// Other systems: nothing.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn pin_to(_worker: usize) {}
+
+/// Lets whoever runs on a core go on there when the calling thread is woken.
+///
+/// The loop wakes a worker when it gives a batch back. If the kernel puts that worker on the loop's own
+/// core, it would run at once, for milliseconds, and leave the loop with cold caches. As a thread of
+/// batch work it waits until the loop sleeps or its time is over; its share of the processor is the same.
+/// Threads that it starts inherit that. A policy that the user chose is kept.
+#[cfg(target_os = "linux")]
+pub(crate) fn stand_back() {
+    // SAFETY: both calls only concern the calling thread (0). The parameter is plain numbers, for which
+    // zero is a value, and outlives the call.
+    unsafe {
+        if libc::sched_getscheduler(0) == libc::SCHED_OTHER {
+            let parameter: libc::sched_param = std::mem::zeroed();
+            // A wish as well: where it is forbidden, the thread stays an ordinary one.
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameter);
+        }
+    }
+}
+
+/// Other systems: nothing.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn stand_back() {}

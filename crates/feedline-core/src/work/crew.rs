@@ -108,6 +108,9 @@ fn hire(
         // Dropped last: the engine is free of this thread when it is off the roll.
         let present = present;
         OWN.set(Some((&raw const *present.roll, present.badge)));
+        if duty != Duty::Watch {
+            cores::stand_back();
+        }
         if pin {
             cores::pin_to(worker);
         }
