@@ -63,8 +63,9 @@ class Loader:
         How many batches may be begun ahead. ``None``: 4, or the number of workers if that is more;
         fewer where they would take over 96 MiB (but 2, and enough to keep all workers busy),
         unless `memory` is given. Where that leaves 2, the batch in your hands is one of them,
-        unless a third saves time. Batches that cost less than waking a thread, and little memory,
-        are begun up to 16 times as many, at most an epoch ahead.
+        unless a third saves time. Batches that cost little (up to a tenth of a millisecond, and
+        some kilobytes) are begun up to 16 times as many, at most an epoch ahead. Say how many if
+        the data changes between epochs.
     memory
         Bytes that undelivered batches and idle blocks may take, as a number or such as
         ``"500MiB"``. ``None``: 2 GiB.

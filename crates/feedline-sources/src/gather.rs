@@ -8,9 +8,6 @@ use feedline_core::SampleIndex;
 
 /// How many rows ahead the processor is told of. From 12 to 32 make no difference.
 const AHEAD: usize = 16;
-/// So much of a row is fetched ahead; what follows, the processor guesses by itself.
-const FETCHED: usize = 256;
-const CACHE_LINE: usize = 64;
 
 /// Copies rows of `row` bytes each to `out`, one after the other: those of `indices`, which begin
 /// `stride` bytes apart from `first` on.
@@ -68,10 +65,15 @@ unsafe fn copy(from: *const u8, to: *mut u8, row: usize) {
 #[inline(always)]
 fn fetch(address: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in (0..bytes.min(FETCHED)).step_by(CACHE_LINE) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that could be seen and faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line).cast()) };
+        /// So much of a row is fetched ahead; what follows, the processor guesses by itself.
+        const FETCHED: usize = 256;
+        const CACHE_LINE: usize = 64;
+        for line in (0..bytes.min(FETCHED)).step_by(CACHE_LINE) {
+            // SAFETY: a prefetch reads nothing that could be seen and faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(line).cast()) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (address, bytes);

@@ -15,8 +15,8 @@
 //! not let go by asking for a batch that is open already, unless the [spare](super::spare) batch pays.
 //!
 //! Workers that found no room are woken when there is room for a whole bunch. That is so at the latest when
-//! the consumer has let go of everything that was opened, whatever the size of a bunch is by then: read-ahead
-//! is no less than a bunch.
+//! the consumer has let go of everything that was opened, whatever the size of a bunch is by then: where there
+//! are workers, read-ahead is no less than a bunch.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -91,12 +91,17 @@ impl Ahead {
 
     /// Whether read-ahead allows for one more.
     pub(super) fn has_room(&self, engine: &Engine) -> bool {
-        self.room(engine) > 0
+        self.room_for(1, engine.read_ahead())
     }
 
-    /// How many more batches read-ahead allows for.
-    pub(super) fn room(&self, engine: &Engine) -> usize {
-        engine.read_ahead().saturating_sub((self.opened - self.let_go) as usize)
+    /// Whether read-ahead allows for a whole bunch more.
+    pub(super) fn is_roomy(&self, engine: &Engine) -> bool {
+        let bunch = engine.bunch.size();
+        self.room_for(bunch, engine.read_ahead_in(bunch))
+    }
+
+    fn room_for(&self, batches: usize, read_ahead: usize) -> bool {
+        read_ahead.saturating_sub((self.opened - self.let_go) as usize) >= batches
     }
 
     /// Whether nothing else can make room for the next batch: none is in work, and the consumer gives none
@@ -115,7 +120,12 @@ impl Ahead {
 impl Engine {
     /// How many batches are begun ahead.
     pub(crate) fn read_ahead(&self) -> usize {
-        self.settings.prefetch * if self.settings.elastic { self.bunch.size() } else { 1 }
+        self.read_ahead_in(self.bunch.size())
+    }
+
+    /// The same with bunches of a certain size.
+    fn read_ahead_in(&self, bunch: usize) -> usize {
+        self.settings.prefetch * if self.settings.elastic { bunch } else { 1 }
     }
 
     /// Moves on to the batch after (`epoch`, `number`).
@@ -189,7 +199,7 @@ impl Engine {
         let batches = most.min(ahead.delivered - ahead.let_go);
         ahead.let_go += batches;
         let is_wanted = self.next_wanted(&ahead).is_some();
-        let is_roomy = ahead.room(self) >= self.bunch.size();
+        let is_roomy = ahead.is_roomy(self);
         drop(ahead);
         // To wake somebody costs this thread, the training loop's, more than all the rest here.
         if is_wanted && is_roomy {

@@ -151,8 +151,8 @@ impl LoaderBuilder {
     /// number of workers if that is more; fewer where they would take over 96 MiB, but 2, and enough to
     /// keep all workers busy; unless [`memory`](LoaderBuilder::memory) says how much they may take. Where
     /// that leaves 2, the batch in the consumer's hands is one of them, unless a third saves much time.
-    /// Batches that cost less than a wake-up, and little memory, are begun up to 16 times as many, at most an
-    /// epoch ahead.
+    /// Batches of fixed size that cost little (up to a tenth of a millisecond, and some kilobytes) are begun up
+    /// to 16 times as many, at most an epoch ahead. Say how many if the data changes between epochs.
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = Some(batches);
         self
@@ -312,10 +312,18 @@ impl LoaderBuilder {
         let elastic = (self.prefetch.is_none() && workers > 0) || self.bunch.is_some();
         let bunch = match (self.bunch, &layout) {
             (Some(size), _) => Bunch::of(size),
-            (_, Some(layout)) if self.io_workers == 0 => match self.prefetch {
-                Some(prefetch) => Bunch::new(layout.bytes, prefetch as u64, 1),
-                None => Bunch::new(layout.bytes, plan.batches(), prefetch),
-            },
+            // Nothing but what a worker writes into the batch's slots is known beforehand.
+            (_, Some(layout))
+                if workers > 0
+                    && self.io_workers == 0
+                    && schema.variable() == 0
+                    && self.alters.is_empty() =>
+            {
+                match self.prefetch {
+                    Some(prefetch) => Bunch::new(layout.bytes, prefetch as u64, 1),
+                    None => Bunch::new(layout.bytes, plan.batches(), prefetch),
+                }
+            }
             _ => Bunch::of(1),
         };
         let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);

@@ -5,8 +5,8 @@
 //! queues all follow from the order in which that lock is taken, and the batch that is needed first is worked
 //! on first.
 //!
-//! The consumer never takes the opener's lock: to find out which samples a batch has can take longer than all
-//! that the consumer does for one. It shares [`Ahead`] with the opener, behind a lock that is held for
+//! A consumer that has workers never takes the opener's lock: memory for a batch, and which samples it has, can
+//! take longer than all that the consumer does for one. It shares [`Ahead`] with the opener, behind a lock that is held for
 //! moments. The opener takes it twice: to see whether and which batch may be opened, and, when all is prepared,
 //! to queue the jobs and count the batch. In between the consumer may deliver, let go and ask, which can only
 //! make more room. It may also begin a new generation (or stop), which the opener sees the second time: then what was
@@ -21,6 +21,7 @@
 //! When an epoch's last batch is opened the next epoch's first one follows, so that it fills while this
 //! one drains.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::assemble::{Draft, Identity, countdown::Countdown};
@@ -90,29 +91,21 @@ impl Engine {
         let identity = Identity { generation: ahead.generation, turn: ahead.opened, epoch, number };
         let range = ahead.course.batch_range(epoch, number);
         let slots = (range.end - range.start) as u32;
+        drop(ahead);
+        // The system, or a driver that page-locks, may take its time.
         let rows = match self.rows() {
-            Ok(Rows::None) => None,
-            Ok(Rows::Taken(block, layout)) => Some((block, layout)),
+            Ok(Rows::None) => Ok(None),
+            Ok(Rows::Taken(block, layout)) => Ok(Some((block, layout))),
             Ok(Rows::Full) => return Opening::Full,
             // Somebody may have given memory back by the time the batches in flight are delivered.
             Err(_) if !is_last_hope => return Opening::Full,
-            Err(error) => {
-                // The batch fails, the ones after it may fit again.
-                let positions = match self.members(&opener, epoch, number, slots).0 {
-                    Positions::From(_) if !self.lists_positions() => Vec::new(),
-                    Positions::From(_) => range.collect(),
-                    Positions::Listed(positions) => positions,
-                };
-                lock(&self.composer).pass_over(epoch, &positions);
-                self.step_past(&mut ahead, epoch, number);
-                drop((ahead, opener));
-                let failed = Finished::failed(positions, error, self.now_ns());
-                let _ = self.shelf.put(identity.generation, identity.turn, failed);
-                return Opening::Opened;
-            }
+            Err(error) => Err(error),
         };
-        drop(ahead);
         let (positions, indices) = self.members(&opener, epoch, number, slots);
+        let rows = match rows {
+            Ok(rows) => rows,
+            Err(error) => return self.pass_over(opener, identity, (positions, range), error),
+        };
         let (draft, stock) = match self.settings.delivery {
             Delivery::InOrder => {
                 let members = (indices.clone(), positions.listed());
@@ -145,7 +138,7 @@ impl Engine {
         }
         self.policy.submit(&mut opener.jobs);
         self.step_past(&mut ahead, epoch, number);
-        let is_roomy = ahead.room(self) >= self.bunch.size();
+        let is_roomy = ahead.is_roomy(self);
         drop((ahead, opener));
         if self.policy.anyone_may_take() {
             // The opener takes one job itself; one more is woken if another batch may be opened.
@@ -160,6 +153,32 @@ impl Engine {
     /// or bytes that were loaded and not built yet do.
     fn is_over_budget(&self) -> bool {
         self.pool.bytes().undelivered + self.handoff.bytes() >= self.pool.budget()
+    }
+
+    /// Goes on without a batch for which there is no memory; the ones after it may fit again.
+    fn pass_over(
+        &self,
+        opener: MutexGuard<'_, Opener>,
+        identity: Identity,
+        (positions, range): (Positions, Range<u64>),
+        error: crate::Error,
+    ) -> Opening {
+        let Identity { generation, turn, epoch, number } = identity;
+        let positions = match positions {
+            Positions::From(_) if !self.lists_positions() => Vec::new(),
+            Positions::From(_) => range.collect(),
+            Positions::Listed(positions) => positions,
+        };
+        let mut ahead = lock(&self.ahead);
+        if ahead.generation != generation {
+            return Opening::Opened;
+        }
+        lock(&self.composer).pass_over(epoch, &positions);
+        self.step_past(&mut ahead, epoch, number);
+        drop((ahead, opener));
+        let failed = Finished::failed(positions, error, self.now_ns());
+        let _ = self.shelf.put(generation, turn, failed);
+        Opening::Opened
     }
 
     /// Makes an epoch's plan. Some take their time (weights without replacement are sorted).

@@ -169,6 +169,7 @@ impl<T> Shelf<T> {
         state.generation = generation;
         state.next = 0;
         state.full = 0;
+        state.awaited = 0;
         self.arrived.notify_all();
         std::mem::take(&mut state.places)
     }
@@ -178,6 +179,7 @@ impl<T> Shelf<T> {
         let mut state = lock(&self.state);
         state.closed = true;
         state.full = 0;
+        state.awaited = 0;
         self.arrived.notify_all();
         std::mem::take(&mut state.places)
     }

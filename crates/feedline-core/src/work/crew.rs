@@ -108,7 +108,8 @@ fn hire(
         // Dropped last: the engine is free of this thread when it is off the roll.
         let present = present;
         OWN.set(Some((&raw const *present.roll, present.badge)));
-        if duty != Duty::Watch {
+        // Who only loads is woken by the system, and has little to do before it waits again.
+        if duty == Duty::Build || engine.settings.io_workers == 0 {
             cores::stand_back();
         }
         if pin {
