@@ -1,8 +1,8 @@
 //! How many small batches one wake-up is for.
 //!
 //! To wake a sleeping thread costs some ten microseconds on either side, and where the kernel finds the two
-//! on one core, they take turns at every batch. A batch that costs less than that is not worth a wake-up of
-//! its own, so small batches go in bunches:
+//! on one core, they take turns at every batch. A batch that does not cost many times that is not worth a
+//! wake-up of its own, so small batches go in bunches:
 //! * a loop that finds no batch sleeps until a whole bunch is there ([`Shelf`](super::Shelf)), or the
 //!   workers have nothing left to do, or a short time is over;
 //! * workers that have nothing left to do sleep until a whole bunch may be begun;

@@ -127,7 +127,7 @@ impl Engine {
         let jobs = self.cut(&mut opener.jobs, &lot, slots);
         let mut ahead = lock(&self.ahead);
         if ahead.generation != identity.generation {
-            // What was prepared goes back to the pool, whose locks come before none of these.
+            // What was prepared goes back to the pool, without the lock that the consumer needs.
             drop(ahead);
             opener.jobs.clear();
             return Opening::Opened;
