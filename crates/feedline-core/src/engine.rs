@@ -39,7 +39,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::assemble::{Alter, Collate, Depot, Layout, Pool, Schema};
 use crate::deliver::{
-    Ahead, Bunch, Composer, Course, Delivery, Finished, Opener, Opening, OrderLog, Shelf,
+    Ahead, Bunch, Composer, Course, Delivery, Finished, Opener, Opening, OrderLog, Shelf, Taken,
 };
 use crate::error::OnError;
 use crate::measure::tally::{Idle, Tally};
@@ -128,10 +128,32 @@ impl Engine {
         }
     }
 
-    /// Sleeps until the bell rings; a consumer that waits for more than there is, need not.
-    pub(crate) fn rest(&self, ticket: Ticket) {
+    /// Sleeps until the bell rings, or until a consumer who is slower should have made room; one that waits
+    /// for more than there is, need not.
+    pub(crate) fn rest(&self, ticket: Ticket, why: Idle) {
         self.shelf.nudge();
-        self.bell.wait(ticket);
+        let nap = match why {
+            Idle::ForConsumer => self.keep_lookout(),
+            Idle::WithoutWork => None,
+        };
+        match nap {
+            None => self.bell.wait(ticket),
+            Some(nap) => {
+                self.bell.wait_at_most(ticket, nap);
+                self.end_lookout();
+            }
+        }
+    }
+
+    /// The next batch; the consumer waits for it until `deadline`, and lets nobody sleep who could make it.
+    pub(crate) fn take(&self, generation: u64, deadline: Option<Instant>) -> Taken<Finished> {
+        if let Some(taken) = self.shelf.try_take(generation) {
+            return taken;
+        }
+        if self.end_lookout() {
+            self.bell.ring(1);
+        }
+        self.shelf.take(generation, deadline, self.bunch.size())
     }
 
     /// Nanoseconds since the engine was built.

@@ -16,7 +16,8 @@
 //!
 //! Workers that found no room are woken when there is room for a whole bunch. That is so at the latest when
 //! the consumer has let go of everything that was opened, whatever the size of a bunch is by then: where there
-//! are workers, read-ahead is no less than a bunch.
+//! are workers, read-ahead is no less than a bunch. Nobody is woken for room that somebody is on the
+//! [lookout](super::lookout) for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::sync::{MutexGuard, lock};
 use crate::work::{Lot, Work};
 
 use super::Course;
+use super::lookout::Lookout;
 use super::spare::{Spare, pays};
 
 /// What is opened next, and how much is under way.
@@ -42,6 +44,7 @@ pub(crate) struct Ahead {
     /// Whether the consumer waits for a batch.
     asked: bool,
     spare: Spare,
+    pub(crate) lookout: Lookout,
     pub(super) stopped: bool,
     /// Whether somebody is making the next epoch's plan.
     pub(super) planning: bool,
@@ -60,6 +63,7 @@ impl Ahead {
             let_go: 0,
             asked: false,
             spare: Spare::default(),
+            lookout: Lookout::default(),
             stopped: false,
             planning: false,
             unfinished: VecDeque::new(),
@@ -85,6 +89,7 @@ impl Ahead {
         self.let_go = 0;
         self.asked = false;
         self.spare = Spare::default();
+        self.lookout.restart();
         self.unfinished.clear();
         self.generation
     }
@@ -164,11 +169,12 @@ impl Engine {
     }
 
     /// The consumer asks for a batch: whatever it took before is let go, or only what comes back.
-    pub(crate) fn count_asked(&self, generation: u64) {
+    pub(crate) fn count_asked(&self, generation: u64, now_ns: u64) {
         let mut ahead = lock(&self.ahead);
         if ahead.generation != generation {
             return;
         }
+        ahead.lookout.asked(now_ns);
         ahead.asked = true;
         if self.settings.frugal && !ahead.spare.is_used() {
             if ahead.opened > ahead.delivered {
@@ -200,9 +206,10 @@ impl Engine {
         ahead.let_go += batches;
         let is_wanted = self.next_wanted(&ahead).is_some();
         let is_roomy = ahead.is_roomy(self);
+        let is_expected = ahead.lookout.is_kept() && !ahead.room_for(2, self.read_ahead());
         drop(ahead);
         // To wake somebody costs this thread, the training loop's, more than all the rest here.
-        if is_wanted && is_roomy {
+        if is_wanted && is_roomy && !is_expected {
             self.bell.ring(batches as usize);
         }
     }

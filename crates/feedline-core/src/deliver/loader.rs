@@ -206,7 +206,7 @@ impl Loader {
         };
         let taken = match self.engine.settings.workers {
             0 => self.work_until_ready(generation, &mut desk, deadline),
-            _ => self.engine.shelf.take(generation, deadline, self.engine.bunch.size()),
+            _ => self.engine.take(generation, deadline),
         };
         self.answer(token, generation, taken, asked_ns)
     }
@@ -230,7 +230,7 @@ impl Loader {
             _ => {
                 let generation = cursor.generation;
                 drop(cursor);
-                self.engine.count_asked(generation);
+                self.engine.count_asked(generation, asked_ns);
                 Ok(generation)
             }
         }

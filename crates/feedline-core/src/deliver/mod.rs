@@ -2,9 +2,9 @@
 //! beginning early.
 //!
 //! [`ahead`](ahead) decides how far ahead work is begun, [`spare`](spare) whether a batch more is worth its
-//! memory and [`bunch`](bunch) how many small ones go together; [`open`](open) begins a batch,
-//! [`shelf`](shelf) holds what is finished until its turn, [`ready`](ready) composes batches in the order samples become ready, [`Loader`] is what the
-//! user holds.
+//! memory and [`bunch`](bunch) how many small ones go together; [`lookout`](lookout) spares the loop to wake
+//! workers; [`open`](open) begins a batch, [`shelf`](shelf) holds what is finished until its turn,
+//! [`ready`](ready) composes batches in the order samples become ready, [`Loader`] is what the user holds.
 
 mod ahead;
 mod builder;
@@ -13,6 +13,7 @@ mod complete;
 mod course;
 mod loader;
 mod log;
+mod lookout;
 mod open;
 mod ready;
 mod route;

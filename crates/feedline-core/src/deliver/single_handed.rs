@@ -1,6 +1,7 @@
 //! An engine whose only worker and consumer is the test itself, so that what happens when is no matter of chance.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::engine::{Engine, Step};
 use crate::work::{Cause, Dataset, Desk, Sample};
@@ -45,9 +46,9 @@ impl SingleHanded {
 
     /// Asks for the next batch and takes it, if it is there.
     pub(super) fn take(&self) -> Option<Batch> {
-        self.engine.count_asked(self.generation);
-        let taken = self.engine.shelf.try_take(self.generation);
-        let Some(Taken::Item(finished, _)) = taken else { return None };
+        self.engine.count_asked(self.generation, self.engine.now_ns());
+        let taken = self.engine.take(self.generation, Some(Instant::now()));
+        let Taken::Item(finished, _) = taken else { return None };
         let batch = finished.result.expect("no sample fails");
         batch.hand_over();
         self.engine.count_delivered(self.generation, u64::MAX);

@@ -10,6 +10,7 @@ use loom::thread;
 use crate::deliver::{Delivery, Taken};
 use crate::engine::{Engine, Step};
 use crate::plan::SampleIndex;
+use crate::sync::lock;
 use crate::work::{Cause, Dataset, Desk, Sample};
 use crate::{Batch, DType, Field, Loader, LoaderBuilder};
 
@@ -45,7 +46,7 @@ fn work(engine: &Engine, worker: usize) {
     loop {
         match engine.step(&mut desk) {
             Step::Worked => {}
-            Step::Idle(ticket, _) => engine.rest(ticket),
+            Step::Idle(ticket, why) => engine.rest(ticket, why),
             Step::Stopped | Step::Retired => return,
         }
     }
@@ -60,8 +61,8 @@ fn hire<const N: usize>(engine: &Arc<Engine>) -> [thread::JoinHandle<()>; N] {
 
 /// Takes the next batch as the loader does.
 fn hold(engine: &Engine, generation: u64) -> Batch {
-    engine.count_asked(generation);
-    let Taken::Item(finished, _) = engine.shelf.take(generation, None, engine.bunch.size()) else {
+    engine.count_asked(generation, 0);
+    let Taken::Item(finished, _) = engine.take(generation, None) else {
         panic!("nobody restarts or closes")
     };
     let batch = finished.result.expect("no sample fails");
@@ -89,13 +90,16 @@ fn end<const N: usize>(engine: &Engine, workers: [thread::JoinHandle<()>; N]) {
 
 /// Lets workers load an epoch of one-sample batches, takes them one after the other, and ends.
 fn deliver_all<const N: usize>(loader: LoaderBuilder, samples: u64) {
-    let engine = engine(loader);
-    let workers = hire::<N>(&engine);
+    deliver_all_of::<N>(&engine(loader), samples);
+}
+
+fn deliver_all_of<const N: usize>(engine: &Arc<Engine>, samples: u64) {
+    let workers = hire::<N>(engine);
     let generation = engine.restart(0, 0);
     for sample in 0..samples {
-        assert_eq!(take(&engine, generation), [sample]);
+        assert_eq!(take(engine, generation), [sample]);
     }
-    end(&engine, workers);
+    end(engine, workers);
 }
 
 /// As [`deliver_all`], but keeps the batches until the end.
@@ -125,7 +129,7 @@ fn the_next_batch_is_opened_when_one_comes_back_or_is_asked_for() {
         let engine = engine(loader(3, 1).prefetch(2));
         let workers = hire::<1>(&engine);
         let generation = engine.restart(0, 0);
-        let Taken::Item(kept, _) = engine.shelf.take(generation, None, engine.bunch.size()) else {
+        let Taken::Item(kept, _) = engine.take(generation, None) else {
             panic!("nobody restarts or closes")
         };
         let kept = kept.result.expect("no sample fails");
@@ -174,6 +178,33 @@ fn a_worker_that_waits_for_room_for_a_bunch_is_woken_for_it() {
 #[test]
 fn two_workers_deliver_bunches_to_a_loop_that_keeps_them() {
     explore(1, || deliver_and_keep::<2>(loader(3, 2).bunches_of(2)));
+}
+
+/// As [`deliver_all`], with a worker that keeps a lookout whenever it can. Here time never comes round to wake it.
+fn deliver_all_with_a_lookout<const N: usize>(loader: LoaderBuilder, samples: u64) {
+    let engine = engine(loader);
+    lock(&engine.ahead).lookout.forced = true;
+    deliver_all_of::<N>(&engine, samples);
+}
+
+#[test]
+fn who_keeps_a_lookout_is_woken_by_a_loop_that_waits() {
+    explore(3, || deliver_all_with_a_lookout::<1>(loader(3, 1), 3));
+}
+
+#[test]
+fn who_keeps_a_lookout_is_woken_for_a_second_batch() {
+    explore(2, || deliver_all_with_a_lookout::<1>(loader(4, 1).prefetch(2), 4));
+}
+
+#[test]
+fn one_of_two_keeps_a_lookout_for_both() {
+    explore(1, || deliver_all_with_a_lookout::<2>(loader(3, 2).prefetch(2), 3));
+}
+
+#[test]
+fn a_lookout_for_a_loop_that_holds_one_while_it_takes_the_next() {
+    explore(2, || deliver_all_with_a_lookout::<1>(loader(3, 1).frugal(), 3));
 }
 
 #[test]

@@ -24,7 +24,10 @@
 //!
 //! Ringing when nobody sleeps costs an atomic increment, a fence and a load, and no system call.
 
-use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, fence, lock};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, lock};
 
 /// A bell that wakes workers.
 pub(crate) struct Bell {
@@ -56,13 +59,37 @@ impl Bell {
 
     /// Sleeps until somebody has rung since `ticket` was taken.
     pub(crate) fn wait(&self, ticket: Ticket) {
+        self.sleep(ticket, |guard| {
+            Some(self.wake.wait(guard).unwrap_or_else(PoisonError::into_inner))
+        });
+    }
+
+    /// The same, but no longer than `limit`.
+    pub(crate) fn wait_at_most(&self, ticket: Ticket, limit: Duration) {
+        let until = Instant::now() + limit;
+        self.sleep(ticket, |guard| {
+            let left = until.saturating_duration_since(Instant::now());
+            let waited = (!left.is_zero()).then(|| self.wake.wait_timeout(guard, left))?;
+            Some(waited.unwrap_or_else(PoisonError::into_inner).0)
+        });
+    }
+
+    /// Sleeps until somebody has rung since `ticket` was taken, or `wait` gives up.
+    fn sleep<'a>(
+        &'a self,
+        ticket: Ticket,
+        wait: impl Fn(MutexGuard<'a, ()>) -> Option<MutexGuard<'a, ()>>,
+    ) {
         let mut guard = lock(&self.lock);
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         // SeqCst: the announcement comes before the look at `rung` (Dekker, with the fence in `ring`).
         fence(Ordering::SeqCst);
         // Relaxed: what was queued is read after the next ticket, which acquires it.
         while self.rung.load(Ordering::Relaxed) == ticket.0 {
-            guard = self.wake.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
+            match wait(guard) {
+                Some(again) => guard = again,
+                None => break,
+            }
         }
         // Relaxed: whoever reads a stale count only rings once too often.
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
@@ -94,5 +121,25 @@ impl Bell {
     /// Wakes everybody.
     pub(crate) fn ring_all(&self) {
         self.ring(usize::MAX);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_wakes_when_somebody_rings_or_its_time_is_over() {
+        let bell = Bell::new();
+        let ticket = bell.ticket();
+        bell.wait_at_most(ticket, Duration::from_millis(1));
+        assert_eq!(bell.ticket(), ticket, "nobody has rung");
+        std::thread::scope(|scope| {
+            scope.spawn(|| bell.wait_at_most(ticket, Duration::from_secs(1 << 20)));
+            scope.spawn(|| bell.wait(ticket));
+            bell.ring_all();
+        });
+        bell.wait_at_most(ticket, Duration::from_secs(1 << 20));
+        assert_eq!(bell.sleepers.load(Ordering::Relaxed), 0);
     }
 }

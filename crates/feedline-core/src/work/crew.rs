@@ -186,7 +186,7 @@ fn take_jobs(engine: &Engine, worker: usize) {
             Step::Worked => {}
             Step::Idle(ticket, why) => {
                 let since = Instant::now();
-                engine.rest(ticket);
+                engine.rest(ticket, why);
                 engine.tallies[worker].idle(why, since.elapsed().as_nanos() as u64);
             }
             Step::Stopped | Step::Retired => return,
