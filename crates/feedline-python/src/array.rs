@@ -101,8 +101,8 @@ impl Array {
 
     /// The field's name.
     #[getter]
-    fn name(&self) -> &str {
-        self.hold.array().map_or("", feedline::Array::name)
+    fn name(&self) -> String {
+        self.hold.name()
     }
 
     /// The size in bytes.

@@ -1,6 +1,6 @@
 //! What a view of a batch's memory keeps alive, and where it looks.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use feedline::DType;
 use smallvec::SmallVec;
@@ -36,29 +36,38 @@ impl Spot {
 ///
 /// A view may be made before there is anything to see; its share is filled once, before anybody gets
 /// the view, and empty until then.
+///
+/// (A lock rather than a cell that is set once: setting that is a way through four functions, and each is
+/// a miss to a loop whose caches are cold.)
 #[derive(Clone)]
-pub(crate) struct Hold(Arc<OnceLock<feedline::Array>>);
+pub(crate) struct Hold(Arc<Mutex<Option<feedline::Array>>>);
 
 impl Hold {
     pub(crate) fn of(array: feedline::Array) -> Hold {
-        Hold(Arc::new(OnceLock::from(array)))
+        Hold(Arc::new(Mutex::new(Some(array))))
     }
 
     pub(crate) fn empty() -> Hold {
-        Hold(Arc::new(OnceLock::new()))
+        Hold(Arc::default())
     }
 
-    /// Fills an empty share. One that is full keeps what it has.
+    /// Fills an empty share.
     pub(crate) fn fill(&self, array: feedline::Array) {
-        let _ = self.0.set(array);
+        let before = self.lock().replace(array);
+        debug_assert!(before.is_none(), "a view goes out once");
     }
 
-    pub(crate) fn array(&self) -> Option<&feedline::Array> {
-        self.0.get()
+    /// The name of the array.
+    pub(crate) fn name(&self) -> String {
+        self.lock().as_ref().map_or("", feedline::Array::name).into()
     }
 
     /// Whether anybody else has a share.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<feedline::Array>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -231,20 +231,40 @@ impl NativeEpoch {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let loader = self.loader.as_ref().expect("taken only by drop");
         let asked = Instant::now();
-        let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         // Releasing the GIL and taking it back costs more than looking.
-        let mut ready = loader.next_ready(self.token);
+        match self.loader().next_ready(self.token) {
+            Some(Next::Batch(Ok(batch))) => self.deliver(py, asked, batch),
+            ready => self.wait(py, timeout, asked, ready),
+        }
+    }
+}
+
+impl NativeEpoch {
+    fn loader(&self) -> &feedline::Loader {
+        self.loader.as_ref().expect("taken only by drop")
+    }
+
+    /// Whatever is not a batch that is there already. Kept apart, so that it takes up none of the cache lines
+    /// that such a batch runs through: after a training step, each is a miss.
+    #[cold]
+    fn wait<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+        asked: Instant,
+        mut ready: Option<Next>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         loop {
             let next = match ready.take() {
                 Some(next) => next,
-                None => py.detach(|| loader.next_within(self.token, patience(limit, asked))),
+                None => py.detach(|| self.loader().next_within(self.token, patience(limit, asked))),
             };
-            if let Some(interrupt) = take_interrupt() {
-                return Err(interrupt);
-            }
+            // Only a thread that works itself is interrupted in a function.
+            take_interrupt().map_or(Ok(()), Err)?;
             match next {
+                Next::Batch(Ok(batch)) => return self.deliver(py, asked, batch),
                 Next::Pending => {
                     py.check_signals()?;
                     if limit.is_some_and(|limit| asked.elapsed() >= limit) {
@@ -254,10 +274,6 @@ impl NativeEpoch {
                 Next::End => {
                     self.tell(|meter| meter.ended(asked));
                     return Ok(None);
-                }
-                Next::Batch(Ok(batch)) => {
-                    self.tell(|meter| meter.delivered(asked, batch.len() as u64));
-                    return self.hand_over(py, batch).map(Some);
                 }
                 Next::Batch(Err(error)) => {
                     if matches!(error, feedline::Error::Closed) {
@@ -269,9 +285,17 @@ impl NativeEpoch {
             }
         }
     }
-}
 
-impl NativeEpoch {
+    fn deliver<'py>(
+        &self,
+        py: Python<'py>,
+        asked: Instant,
+        batch: feedline::Batch,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.tell(|meter| meter.delivered(asked, batch.len() as u64));
+        self.hand_over(py, batch).map(Some)
+    }
+
     fn tell(&self, what: impl FnOnce(&mut Meter)) {
         if let Some(meter) = &self.meter {
             what(&mut meter.lock().unwrap_or_else(PoisonError::into_inner));
