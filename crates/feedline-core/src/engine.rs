@@ -4,11 +4,11 @@
 //!            opener, ahead (locks)          policy              draft             shelf (lock)
 //!   plan ──► open a batch: block, jobs ──► take a job ──► write slots ──► last one ──► in turn ──► consumer
 //!                 ▲                                                                                │
-//!                 └──────────────────────── delivered += 1, ring the bell ◄────────────────────────┘
+//!                 └────────────────────────── let go, ring if need be ◄────────────────────────────┘
 //! ```
 //!
 //! A worker repeats one [step](Engine::step): take a job and do it; else open the next batch if
-//! read-ahead allows; else sleep until the bell rings. Without workers the consumer makes the same
+//! read-ahead allows; else [rest](Engine::rest), mostly until the bell rings. Without workers the consumer makes the same
 //! steps itself until its batch is there.
 //!
 //! # Cancelling
@@ -105,7 +105,7 @@ pub(crate) struct Engine {
 pub(crate) enum Step {
     /// Something was done; come again.
     Worked,
-    /// Nothing to do until the bell rings.
+    /// Nothing to do for now: [rest](Engine::rest).
     Idle(Ticket, Idle),
     /// The loader is being dropped.
     Stopped,
@@ -128,8 +128,8 @@ impl Engine {
         }
     }
 
-    /// Sleeps until the bell rings, or until a consumer who is slower should have made room; one that waits
-    /// for more than there is, need not.
+    /// Sleeps until the bell rings, or until a regular consumer should have made room. A consumer that waits for
+    /// more than there is learns that there will be no more.
     pub(crate) fn rest(&self, ticket: Ticket, why: Idle) {
         self.shelf.nudge();
         let nap = match why {
@@ -145,15 +145,12 @@ impl Engine {
         }
     }
 
-    /// The next batch; the consumer waits for it until `deadline`, and lets nobody sleep who could make it.
+    /// The next batch; the consumer waits for it until `deadline`.
     pub(crate) fn take(&self, generation: u64, deadline: Option<Instant>) -> Taken<Finished> {
-        if let Some(taken) = self.shelf.try_take(generation) {
-            return taken;
+        match self.try_take(generation) {
+            Some(taken) => taken,
+            None => self.shelf.take(generation, deadline, self.bunch.size()),
         }
-        if self.end_lookout() {
-            self.bell.ring(1);
-        }
-        self.shelf.take(generation, deadline, self.bunch.size())
     }
 
     /// Nanoseconds since the engine was built.

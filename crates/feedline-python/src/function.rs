@@ -85,7 +85,8 @@ impl PyMap {
         let first = SampleIndex(0);
         let inner = Arc::clone(&self.inner);
         let view = py.detach(|| scratch.read(&*inner, first, (0, 0, first)).map(|_| ()));
-        view.map_err(|cause| raise(py, cause))?;
+        // Raised here: no loader has to answer for it.
+        view.map_err(|cause| take_interrupt().unwrap_or_else(|| raise(py, cause)))?;
         self.call(py, &scratch.view(), (0, 0, first))
     }
 

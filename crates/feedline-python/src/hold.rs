@@ -51,10 +51,9 @@ impl Hold {
         Hold(Arc::default())
     }
 
-    /// Fills an empty share.
+    /// Fills an empty share. One that is full keeps what it has.
     pub(crate) fn fill(&self, array: feedline::Array) {
-        let before = self.lock().replace(array);
-        debug_assert!(before.is_none(), "a view goes out once");
+        self.lock().get_or_insert(array);
     }
 
     /// The name of the array.

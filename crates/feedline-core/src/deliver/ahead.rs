@@ -16,8 +16,8 @@
 //!
 //! Workers that found no room are woken when there is room for a whole bunch. That is so at the latest when
 //! the consumer has let go of everything that was opened, whatever the size of a bunch is by then: where there
-//! are workers, read-ahead is no less than a bunch. Nobody is woken for room that somebody is on the
-//! [lookout](super::lookout) for.
+//! are workers, read-ahead is no less than a bunch. While somebody is on the [lookout](super::lookout) for room,
+//! nobody is woken for a single batch, unless the consumer finds nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -105,6 +105,11 @@ impl Ahead {
         self.room_for(bunch, engine.read_ahead_in(bunch))
     }
 
+    /// How many batches are opened and not delivered.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.opened - self.delivered
+    }
+
     fn room_for(&self, batches: usize, read_ahead: usize) -> bool {
         read_ahead.saturating_sub((self.opened - self.let_go) as usize) >= batches
     }
@@ -153,17 +158,17 @@ impl Engine {
     }
 
     /// The consumer took a batch, which took so long to fill.
-    pub(crate) fn count_delivered(&self, generation: u64, building_ns: u64) {
+    pub(crate) fn count_delivered(&self, generation: u64, building_ns: u64, now_ns: u64) {
         let mut ahead = lock(&self.ahead);
         if ahead.generation == generation {
             ahead.delivered += 1;
             ahead.asked = false;
             if self.settings.prefetch == 1 {
-                self.let_go(ahead, 1);
+                self.let_go(ahead, 1, now_ns);
             } else if self.settings.frugal {
                 let busy = self.settings.workers.min(self.settings.cores);
                 let pays = pays(busy, self.plan.batch_size(), building_ns as f64);
-                ahead.spare.delivered(self.now_ns(), pays);
+                ahead.spare.delivered(now_ns, pays);
             }
         }
     }
@@ -174,7 +179,6 @@ impl Engine {
         if ahead.generation != generation {
             return;
         }
-        ahead.lookout.asked(now_ns);
         ahead.asked = true;
         if self.settings.frugal && !ahead.spare.is_used() {
             if ahead.opened > ahead.delivered {
@@ -187,23 +191,28 @@ impl Engine {
             }
             ahead.spare.found_nothing();
         }
-        self.let_go(ahead, u64::MAX);
+        self.let_go(ahead, u64::MAX, now_ns);
     }
 
     /// The user gave memory back. (Of whichever generation: to let go of one too many too early only
     /// costs memory.)
     pub(crate) fn count_returned(&self) {
+        let now_ns = self.now_ns();
         let mut ahead = lock(&self.ahead);
         if self.settings.frugal && ahead.delivered - ahead.let_go > 1 {
-            ahead.spare.came_back(self.now_ns());
+            ahead.spare.came_back(now_ns);
         }
-        self.let_go(ahead, 1);
+        self.let_go(ahead, 1, now_ns);
     }
 
     /// As many batches may be opened, if there are any to open.
-    fn let_go(&self, mut ahead: MutexGuard<'_, Ahead>, most: u64) {
+    fn let_go(&self, mut ahead: MutexGuard<'_, Ahead>, most: u64, now_ns: u64) {
         let batches = most.min(ahead.delivered - ahead.let_go);
+        if batches == 0 {
+            return;
+        }
         ahead.let_go += batches;
+        ahead.lookout.let_go(now_ns);
         let is_wanted = self.next_wanted(&ahead).is_some();
         let is_roomy = ahead.is_roomy(self);
         let is_expected = ahead.lookout.is_kept() && !ahead.room_for(2, self.read_ahead());

@@ -190,7 +190,7 @@ impl Loader {
             Ok(generation) => generation,
             Err(answer) => return Some(answer),
         };
-        let taken = self.engine.shelf.try_take(generation)?;
+        let taken = self.engine.try_take(generation)?;
         Some(self.answer(token, generation, taken, asked_ns))
     }
 
@@ -291,7 +291,7 @@ impl Loader {
         if let Ok(batch) = &result {
             batch.hand_over();
         }
-        self.engine.count_delivered(generation, times.building_ns);
+        self.engine.count_delivered(generation, times.building_ns, taken_ns);
         let times = BatchTimes { shelved_ns: taken_ns.saturating_sub(finished_ns), ..times };
         let (samples, bytes) = match &result {
             Ok(batch) => (batch.len() as u64, batch.byte_len() as u64),

@@ -2,7 +2,7 @@
 //! beginning early.
 //!
 //! [`ahead`](ahead) decides how far ahead work is begun, [`spare`](spare) whether a batch more is worth its
-//! memory and [`bunch`](bunch) how many small ones go together; [`lookout`](lookout) spares the loop to wake
+//! memory and [`bunch`](bunch) how many small ones go together; [`lookout`](lookout) spares the loop waking
 //! workers; [`open`](open) begins a batch, [`shelf`](shelf) holds what is finished until its turn,
 //! [`ready`](ready) composes batches in the order samples become ready, [`Loader`] is what the user holds.
 

@@ -51,7 +51,7 @@ impl SingleHanded {
         let Taken::Item(finished, _) = taken else { return None };
         let batch = finished.result.expect("no sample fails");
         batch.hand_over();
-        self.engine.count_delivered(self.generation, u64::MAX);
+        self.engine.count_delivered(self.generation, u64::MAX, self.engine.now_ns());
         Some(batch)
     }
 }

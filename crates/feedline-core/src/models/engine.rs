@@ -4,6 +4,7 @@
 //! together) makes two runs differ.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom::thread;
 
@@ -67,7 +68,7 @@ fn hold(engine: &Engine, generation: u64) -> Batch {
     };
     let batch = finished.result.expect("no sample fails");
     batch.hand_over();
-    engine.count_delivered(generation, 0);
+    engine.count_delivered(generation, 0, 0);
     batch
 }
 
@@ -134,7 +135,7 @@ fn the_next_batch_is_opened_when_one_comes_back_or_is_asked_for() {
         };
         let kept = kept.result.expect("no sample fails");
         kept.hand_over();
-        engine.count_delivered(generation, 0);
+        engine.count_delivered(generation, 0, 0);
         assert_eq!(take(&engine, generation), [1], "comes back at once");
         assert_eq!(take(&engine, generation), [2]);
         drop(kept);
@@ -144,19 +145,20 @@ fn the_next_batch_is_opened_when_one_comes_back_or_is_asked_for() {
 
 #[test]
 fn with_a_spare_batch_not_worth_it_who_holds_one_gets_the_next() {
-    explore(2, || {
-        let engine = engine(loader(3, 1).frugal());
-        let workers = hire::<1>(&engine);
-        let generation = engine.restart(0, 0);
-        let mut held = hold(&engine, generation);
-        for number in 1..3 {
-            // The one before comes back when this one is there.
-            held = hold(&engine, generation);
-            assert_eq!(held.indices()[0].0, number);
-        }
-        drop(held);
-        end(&engine, workers);
-    });
+    explore(2, || hold_one_and_take_the_next(&engine(loader(3, 1).frugal())));
+}
+
+fn hold_one_and_take_the_next(engine: &Arc<Engine>) {
+    let workers = hire::<1>(engine);
+    let generation = engine.restart(0, 0);
+    let mut held = hold(engine, generation);
+    for number in 1..3 {
+        // The one before comes back when this one is there.
+        held = hold(engine, generation);
+        assert_eq!(held.indices()[0].0, number);
+    }
+    drop(held);
+    end(engine, workers);
 }
 
 #[test]
@@ -180,31 +182,31 @@ fn two_workers_deliver_bunches_to_a_loop_that_keeps_them() {
     explore(1, || deliver_and_keep::<2>(loader(3, 2).bunches_of(2)));
 }
 
-/// As [`deliver_all`], with a worker that keeps a lookout whenever it can. Here time never comes round to wake it.
-fn deliver_all_with_a_lookout<const N: usize>(loader: LoaderBuilder, samples: u64) {
+/// An engine whose workers keep a lookout whenever they can. Here time never comes round to wake them.
+fn engine_with_a_lookout(loader: LoaderBuilder) -> Arc<Engine> {
     let engine = engine(loader);
-    lock(&engine.ahead).lookout.forced = true;
-    deliver_all_of::<N>(&engine, samples);
+    lock(&engine.ahead).lookout.forced = Some(Duration::from_secs(1 << 20));
+    engine
 }
 
 #[test]
-fn who_keeps_a_lookout_is_woken_by_a_loop_that_waits() {
-    explore(3, || deliver_all_with_a_lookout::<1>(loader(3, 1), 3));
+fn who_keeps_a_lookout_is_woken_by_a_loop_that_finds_nothing() {
+    explore(3, || deliver_all_of::<1>(&engine_with_a_lookout(loader(3, 1)), 3));
 }
 
 #[test]
-fn who_keeps_a_lookout_is_woken_for_a_second_batch() {
-    explore(2, || deliver_all_with_a_lookout::<1>(loader(4, 1).prefetch(2), 4));
+fn with_a_lookout_kept_all_batches_come() {
+    explore(2, || deliver_all_of::<1>(&engine_with_a_lookout(loader(4, 1).prefetch(2)), 4));
 }
 
 #[test]
-fn one_of_two_keeps_a_lookout_for_both() {
-    explore(1, || deliver_all_with_a_lookout::<2>(loader(3, 2).prefetch(2), 3));
+fn with_a_lookout_kept_by_one_of_two_all_batches_come() {
+    explore(1, || deliver_all_of::<2>(&engine_with_a_lookout(loader(3, 2).prefetch(2)), 3));
 }
 
 #[test]
-fn a_lookout_for_a_loop_that_holds_one_while_it_takes_the_next() {
-    explore(2, || deliver_all_with_a_lookout::<1>(loader(3, 1).frugal(), 3));
+fn with_a_lookout_kept_who_holds_one_gets_the_next() {
+    explore(2, || hold_one_and_take_the_next(&engine_with_a_lookout(loader(3, 1).frugal())));
 }
 
 #[test]

@@ -22,6 +22,9 @@
 //! A ring for fewer than sleep may wake a worker that came later and has looked already, instead of one
 //! that slept before. Nothing is lost: the latecomer found no work after the ring, so there is none.
 //!
+//! One who sleeps for a limited time leaves like one who was woken: it looks again, so it misses nothing
+//! that was rung for before.
+//!
 //! Ringing when nobody sleeps costs an atomic increment, a fence and a load, and no system call.
 
 use std::sync::PoisonError;
@@ -102,7 +105,7 @@ impl Bell {
         }
         // Release: publishes the queued work to the Acquire load in `ticket`.
         self.rung.fetch_add(1, Ordering::Release);
-        // SeqCst: the ring comes before the look at `sleepers` (Dekker, with the fence in `wait`).
+        // SeqCst: the ring comes before the look at `sleepers` (Dekker, with the fence in `sleep`).
         fence(Ordering::SeqCst);
         let sleepers = self.sleepers.load(Ordering::Relaxed);
         if sleepers == 0 {
@@ -132,7 +135,9 @@ mod tests {
     fn a_sleeper_wakes_when_somebody_rings_or_its_time_is_over() {
         let bell = Bell::new();
         let ticket = bell.ticket();
-        bell.wait_at_most(ticket, Duration::from_millis(1));
+        let (since, moment) = (Instant::now(), Duration::from_millis(1));
+        bell.wait_at_most(ticket, moment);
+        assert!(since.elapsed() >= moment);
         assert_eq!(bell.ticket(), ticket, "nobody has rung");
         std::thread::scope(|scope| {
             scope.spawn(|| bell.wait_at_most(ticket, Duration::from_secs(1 << 20)));
