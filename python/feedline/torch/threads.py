@@ -23,7 +23,14 @@ import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, default_collate
 from torch.utils.data._utils import MP_STATUS_CHECK_INTERVAL
 from torch.utils.data._utils.collate import collate, collate_tensor_fn, default_collate_fn_map
-from torch.utils.data._utils.worker import _RNG, WorkerInfo, _generate_state
+
+try:
+    from torch.utils.data._utils.worker import _RNG, WorkerInfo, _generate_state
+except ImportError as missing:
+    hint = "pip install --upgrade torch"
+    raise ImportError(
+        f"feedline.torch needs torch 2.12 or later, this is {torch.__version__}; {hint}"
+    ) from missing
 
 from feedline.torch.worker import serve
 from feedline.torch.worker_info import worker_info_of_this_thread
