@@ -284,6 +284,22 @@ def test_a_function_that_fails_on_the_first_sample_is_refused_at_once(case):
         numbers().map(function)
 
 
+def test_a_ctrl_c_while_a_pipeline_is_built_is_raised_there_and_nowhere_else():
+    calls = iter([None, KeyboardInterrupt()])
+
+    def interrupted(x):
+        if (interrupt := next(calls)) is not None:
+            raise interrupt
+        return x
+
+    plain = feedline.arrays(np.arange(4))
+    pairs = plain.map(interrupted).zip(plain)
+    with pytest.raises(KeyboardInterrupt):
+        pairs.map(lambda x, y: x + y)
+    loader = feedline.Loader(plain, batch_size=4, num_workers=0, epochs=1)
+    assert [batch.tolist() for (batch,) in loader] == [[0, 1, 2, 3]]
+
+
 def test_only_functions_are_mapped_and_only_over_samples():
     with pytest.raises(TypeError, match="function must be a function, got 3"):
         numbers().map(3)
