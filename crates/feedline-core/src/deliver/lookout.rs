@@ -24,11 +24,10 @@
 
 use std::time::Duration;
 
-use crate::deliver::Taken;
 use crate::engine::Engine;
 use crate::sync::lock;
 
-use super::Finished;
+use super::{Finished, Taken};
 
 /// For a shorter interval, a sleep is too coarse; in a longer one, a wake-up is nothing.
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000;
@@ -135,6 +134,7 @@ impl Engine {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::deliver::Opening;
     use crate::deliver::single_handed::SingleHanded;
     use crate::measure::tally::Idle;
 
@@ -209,6 +209,8 @@ mod tests {
         assert_ne!(loader.engine.bell.ticket(), asleep, "room for two");
         assert!(loader.engine.end_lookout());
         assert_eq!(loader.engine.keep_lookout(), None, "there is room");
+        assert_eq!([(); 2].map(|()| loader.engine.open_next()), [Opening::Opened; 2]);
+        assert_eq!(loader.engine.keep_lookout(), None, "two batches are in work");
         loader.work();
         let asleep = loader.engine.bell.ticket();
         drop(loader.take());
