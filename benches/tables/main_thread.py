@@ -19,7 +19,7 @@ import numpy as np
 from packed import Packed
 
 import feedline
-from tables.epochs import SEED, WARM, GivenOrder, Orders, drain, torch_loader
+from tables.epochs import SEED, WARM, GivenOrder, Orders, torch_loader
 from tables.processor_time import ProcessorTime
 
 if TYPE_CHECKING:
@@ -74,11 +74,15 @@ def main() -> None:
             num_workers=2,
             output=kind,  # type: ignore[arg-type]
         )
+
+    def epoch(watch: ProcessorTime) -> int:
+        return stepped(loader, watch, step) if step else dropped(loader, watch)
+
     for _ in range(WARM):
-        drain(loader)
+        epoch(ProcessorTime())
     watch, count = ProcessorTime(), 0
     for _ in range(timed):
-        count += stepped(loader, watch, step) if step else dropped(loader, watch)
+        count += epoch(watch)
     if kind == "DataLoader":
         sampler.order = orders.epochs[WARM + timed]
     checked = 0
