@@ -336,8 +336,7 @@ impl NativeEpoch {
         if !self.has_strings {
             return None;
         }
-        let fields = self.loader.as_ref().map_or(&[][..], |loader| loader.fields());
-        let field = fields.iter().find(|field| field.name() == name)?;
+        let field = self.loader().fields().iter().find(|field| field.name() == name)?;
         match field.form() {
             Form::Bytes { text } => Some(*text),
             _ => None,

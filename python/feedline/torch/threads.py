@@ -27,9 +27,9 @@ from torch.utils.data._utils.collate import collate, collate_tensor_fn, default_
 try:
     from torch.utils.data._utils.worker import _RNG, WorkerInfo, _generate_state
 except ImportError as missing:
-    hint = "pip install --upgrade torch"
     raise ImportError(
-        f"feedline.torch needs torch 2.12 or later, this is {torch.__version__}; {hint}"
+        f"feedline.torch needs torch 2.12 or later, this is {torch.__version__}; "
+        "pip install --upgrade torch"
     ) from missing
 
 from feedline.torch.worker import serve
