@@ -17,6 +17,7 @@ from transport_workers import echo
 
 from feedline._transport import Hub, collate_into
 from feedline.errors import ForkError
+from feedline.torch import DataLoader
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="process workers are for Linux")
 
@@ -103,6 +104,82 @@ def test_when_the_hub_closes_only_what_is_held_keeps_memory(lane):
         del first
         assert os.fstat(probe).st_blocks * 512 <= 1_000_000
         assert torch.equal(tiny, torch.ones(3000))
+    finally:
+        os.close(probe)
+
+
+MIB = 1 << 20
+
+
+def sparse(end, mib):
+    """Return a tensor in shared memory of which only one page in each MiB is touched."""
+    tensor = torch.frombuffer(end.native.allocate(mib * MIB), dtype=torch.uint8)
+    tensor[::MIB] = 7
+    return tensor
+
+
+@pytest.mark.parametrize("sizes", [(260, 260, 520), (500, 500, 768), (260, 520, 300, 800)], ids=str)
+def test_what_is_held_when_the_hub_closes_is_whole_whatever_was_there_before(lane, sizes):
+    hub, end = lane
+    # Messages themselves have got their place, so those of the batches are side by side.
+    cross(lane, "hello")
+    kept = [cross(lane, sparse(end, size)) for size in sizes[:-1]]
+    del kept
+    kept = cross(lane, sparse(end, sizes[-1]))
+    hub.close()
+    assert kept[::MIB].tolist() == [7] * sizes[-1]
+
+
+class OfSizes(torch.utils.data.Dataset):
+    def __init__(self, *sizes):
+        self.sizes = sizes
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def __getitem__(self, index):
+        return torch.full((self.sizes[index] * MIB,), index + 1, dtype=torch.uint8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_batch_that_is_kept_when_its_loader_goes_is_whole():
+    batches = iter(DataLoader(OfSizes(260, 260, 520), batch_size=None, num_workers=1))
+    kept = [next(batches), next(batches)]
+    del kept
+    kept = next(batches)
+    del batches
+    gc.collect()
+    assert kept.min() == kept.max() == 3
+
+
+def test_huge_batches_that_were_dropped_leave_no_memory_behind(lane):
+    _, end = lane
+
+    def used():
+        return os.fstat(end.native.fileno()).st_blocks * 512
+
+    before = used()
+    kept = [cross(lane, sparse(end, 500)) for _ in range(2)]
+    assert used() >= before + 1000 * 4096
+    del kept
+    # An idle worker gives back what it does not need.
+    with pytest.raises(queue.Empty):
+        end.receive(timeout=0)
+    # Messages keep the page that they were in.
+    assert used() <= before + 64 * 1024
+
+
+def test_what_nobody_received_leaves_no_memory_behind_when_the_hub_closes(lane):
+    hub, end = lane
+    probe = os.dup(end.native.fileno())
+    try:
+        kept = cross(lane, torch.ones(3000))
+        end.send(sparse(end, 300))
+        assert os.fstat(probe).st_blocks * 512 > 300 * 4096
+        hub.close()
+        assert os.fstat(probe).st_blocks * 512 < 50 * 4096
+        assert torch.equal(kept, torch.ones(3000))
     finally:
         os.close(probe)
 

@@ -12,6 +12,9 @@
 //! | up to 64 KiB | 64 bytes | within a slot |
 //! | up to a slot | pages, so that its pages can be given back | within a slot |
 //! | larger | slots | on slots of its own |
+//!
+//! A pause takes all memory that is not in use but [`KEEP`] for the small and for the large, and nothing
+//! for the huge, of which a single slot is more than that.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,13 +22,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::IpcError;
-use crate::file::{PAGE, SharedFile, Window};
-use crate::layout::{HEADER, SLOT};
+use crate::file::{SharedFile, Window, whole_pages};
+use crate::layout::HEADER;
 use crate::returns::{Header, Returns};
 use crate::shelf::Shelf;
 use crate::windows::Windows;
 
+/// The most that a small block has; a quarter of a slot, if that is less.
 const SMALL: u64 = 64 << 10;
+
+/// What stays warm in a pause; an eighth of a slot, if that is less.
+const KEEP: u64 = 32 << 20;
 
 /// Where a block is.
 #[derive(Clone, Debug)]
@@ -48,38 +55,59 @@ struct Used {
     loans: u32,
     /// Whether this process itself uses it.
     own: bool,
+    /// What shows its header, and keeps it mapped.
+    window: Arc<Window>,
+}
+
+impl Used {
+    fn header(&self, block: u64) -> &Header {
+        let header = self.window.at(block - HEADER..block).expect("the window shows the block");
+        // SAFETY: mapped as long as the window lives, aligned to 64 bytes as all blocks are; it is atomics,
+        // valid whatever is in them and whoever writes.
+        unsafe { header.cast::<Header>().as_ref() }
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Arena {
     region: Range<u64>,
+    slot: u64,
     /// The first slot that was never used.
     next: u64,
     windows: Windows,
     shelves: [Shelf; 3],
     used: BTreeMap<u64, Used>,
+    /// The blocks that this process itself uses, by the address at which it does.
+    own: BTreeMap<usize, u64>,
     in_use: u64,
     collected: Vec<(u64, u32)>,
 }
 
 impl Arena {
-    pub(crate) fn new(file: Arc<SharedFile>, region: Range<u64>) -> Arena {
+    pub(crate) fn new(file: Arc<SharedFile>, region: Range<u64>, slot: u64) -> Arena {
+        let (page, keep) = (file.page(), KEEP.min(slot / 8));
         Arena {
             next: region.start,
             region,
-            windows: Windows::new(file),
-            shelves: [Shelf::new(HEADER, SLOT), Shelf::new(PAGE, SLOT), Shelf::new(SLOT, u64::MAX)],
+            slot,
+            windows: Windows::new(file, slot),
+            shelves: [
+                Shelf::new(HEADER, slot, page, keep),
+                Shelf::new(page, slot, page, keep),
+                Shelf::new(slot, u64::MAX, page, 0),
+            ],
             used: BTreeMap::new(),
+            own: BTreeMap::new(),
             in_use: 0,
             collected: Vec::new(),
         }
     }
 
-    fn shelf(len: u64) -> usize {
+    fn shelf(&self, len: u64) -> usize {
         match len + HEADER {
-            n if n <= SMALL => 0,
-            n if n <= SLOT => 1,
+            n if n <= SMALL.min(self.slot / 4) => 0,
+            n if n <= self.slot => 1,
             _ => 2,
         }
     }
@@ -95,12 +123,13 @@ impl Arena {
         if bytes > self.region.end - self.region.start {
             return Err(full);
         }
-        let shelf = &mut self.shelves[Arena::shelf(bytes)];
+        let kind = self.shelf(bytes);
+        let shelf = &mut self.shelves[kind];
         let size = shelf.rounded(bytes + HEADER);
         let start = match shelf.take(size) {
             Some(start) => start,
             None => {
-                let slots = size.next_multiple_of(SLOT);
+                let slots = size.next_multiple_of(self.slot);
                 if slots > self.region.end - self.next {
                     return Err(full);
                 }
@@ -109,33 +138,27 @@ impl Arena {
                 shelf.take(size).ok_or(full)?
             }
         };
-        let window = match self.windows.cover(start..start + size) {
-            Ok(window) => Arc::clone(window),
-            Err(error) => {
-                self.shelves[Arena::shelf(bytes)].put(start, size);
-                return Err(error);
-            }
-        };
-        let header = window.at(start..start + size).expect("`cover` covers it");
-        // SAFETY: the block is this process's alone, mapped, and begins aligned to 64 bytes.
-        unsafe { header.cast::<Header>().as_ref() }.reset();
-        // SAFETY: the block is longer than its header.
-        let pointer = unsafe { header.add(HEADER as usize) };
+        let window = self.windows.cover(start..start + size).inspect_err(|_| {
+            self.shelves[kind].put(start, size);
+        })?;
         let block = start + HEADER;
-        self.used.insert(block, Used { len: bytes, loans: 0, own: true });
+        let pointer = window.at(block..start + size).expect("`cover` covers it");
+        let used = Used { len: bytes, loans: 0, own: true, window: Arc::clone(&window) };
+        used.header(block).reset();
+        self.used.insert(block, used);
+        self.own.insert(pointer.as_ptr() as usize, block);
         self.in_use += size;
-        let (windows, shelf) = (&self.windows, &mut self.shelves[Arena::shelf(bytes)]);
-        shelf.trim(|start, len| windows.remove(start..start + len));
+        let file = self.windows.file();
+        self.shelves[kind].trim(|pages| file.punch(pages));
         Ok(Place { block, pointer, len, _window: window })
     }
 
     /// The block of this process that these bytes are in, and where in it; None if they are elsewhere.
     pub(crate) fn find(&self, address: *const u8, len: usize) -> Option<(u64, u64)> {
-        let place = self.windows.locate(address)?;
-        let (&block, used) = self.used.range(..=place).next_back()?;
-        let offset = place - block;
+        let (start, block) = self.own.range(..=address as usize).next_back()?;
+        let offset = (address as usize - start) as u64;
         let end = offset.checked_add(len as u64)?;
-        (used.own && end <= used.len).then_some((block, offset))
+        (end <= self.used.get(block)?.len).then_some((*block, offset))
     }
 
     /// Notes that a block is lent once more. It is one that this process uses.
@@ -154,6 +177,8 @@ impl Arena {
     pub(crate) fn disown(&mut self, block: u64) {
         if let Some(used) = self.used.get_mut(&block) {
             used.own = false;
+            let pointer = used.window.at(block..block).expect("the window shows the block");
+            self.own.remove(&(pointer.as_ptr() as usize));
         }
         self.returned(block, 0);
     }
@@ -166,7 +191,8 @@ impl Arena {
         }
         let len = used.len;
         self.used.remove(&block);
-        let shelf = &mut self.shelves[Arena::shelf(len)];
+        let kind = self.shelf(len);
+        let shelf = &mut self.shelves[kind];
         let size = shelf.rounded(len + HEADER);
         shelf.put(block - HEADER, size);
         self.in_use -= size;
@@ -179,11 +205,8 @@ impl Arena {
             self.used.len(),
             |block| {
                 // Whoever lent nothing gets nothing back: the other side may be broken.
-                self.used.get(&block).filter(|used| used.loans > 0)?;
-                let header = self.windows.at(block - HEADER..block)?;
-                // SAFETY: the block is in use, so its header is mapped; it is atomics, valid whatever
-                // is in them and whoever writes.
-                Some(unsafe { header.cast::<Header>().as_ref() })
+                let used = self.used.get(&block).filter(|used| used.loans > 0)?;
+                Some(used.header(block))
             },
             |block, loans| collected.push((block, loans)),
         );
@@ -195,9 +218,16 @@ impl Arena {
 
     /// In a long pause: gives back memory that is not in use.
     pub(crate) fn rest(&mut self) {
+        let file = self.windows.file();
         for shelf in &mut self.shelves {
-            let windows = &self.windows;
-            shelf.trim_idle(|start, len| windows.remove(start..start + len));
+            shelf.trim_idle(|pages| file.punch(pages));
+        }
+        // A huge block may lie where a larger one was, whose pages reach to the end of the last slot.
+        for (block, used) in &self.used {
+            if used.len + HEADER > self.slot {
+                let end = block + used.len;
+                file.punch(whole_pages(end..end.next_multiple_of(self.slot), file.page()));
+            }
         }
     }
 
@@ -211,19 +241,17 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Control, Direction, Layout};
+    use crate::layout::{Control, Direction, Layout, SLOT};
 
     fn arena() -> (Arena, Control) {
         let layout = Layout::new(1).expect("one worker is allowed");
         let file = Arc::new(SharedFile::create("test", layout.file_len()).expect("memory"));
         let control = Control::create(&file, layout).expect("memory");
-        (Arena::new(file, layout.region(0, Direction::Results)), control)
+        (Arena::new(file, layout.region(0, Direction::Results), layout.slot()), control)
     }
 
     fn give_back(arena: &Arena, returns: &Returns, block: u64) {
-        let header = arena.windows.at(block - HEADER..block).expect("it is mapped");
-        // SAFETY: the header of a block that is in use.
-        returns.give_back(block, unsafe { header.cast::<Header>().as_ref() });
+        returns.give_back(block, arena.used[&block].header(block));
     }
 
     #[test]
@@ -246,7 +274,8 @@ mod tests {
                 assert_eq!(arena.bytes().0, 1088);
                 arena.disown(block);
             }
-            assert_eq!(arena.bytes(), (0, 1088));
+            // The page of which something was touched is warm.
+            assert_eq!(arena.bytes(), (0, arena.windows.file().page()));
         }
     }
 
@@ -282,7 +311,8 @@ mod tests {
         // A stack that leads nowhere, or round in circles, ends the walk.
         let block = arena.allocate(100).expect("there is room").block;
         arena.lend(block);
-        let header = arena.windows.at(block - HEADER..block).expect("it is mapped").cast::<u64>();
+        let window = Arc::clone(&arena.used[&block].window);
+        let header = window.at(block - HEADER..block).expect("it is mapped").cast::<u64>();
         for next in [0, 1, block, u64::MAX] {
             give_back(&arena, returns, block);
             // SAFETY: the header's first word; nobody else is looking.

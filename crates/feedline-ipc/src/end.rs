@@ -61,19 +61,31 @@ unsafe impl Sync for Block {}
 
 /// A message that lies in shared memory and is not yet sent. Dropping it takes it back.
 #[derive(Debug)]
+#[must_use = "it is sent by `post`"]
 pub struct Outgoing {
     entry: Entry,
-    /// The blocks it lends, its own first.
+    /// The blocks it lends, its own first; none when it is sent.
     blocks: Vec<u64>,
-    sent: bool,
     home: u32,
     shared: Arc<Shared>,
 }
 
-/// How an attempt to receive or send ended.
+/// How an attempt to send ended. A message that is sent is the receiver's, so it cannot be sent again.
+#[derive(Debug)]
+#[must_use = "a message that was not sent is taken back when it is dropped"]
+pub enum Posted {
+    /// It is sent.
+    Done,
+    /// Not yet: the time is over. Here it is again.
+    Nothing(Outgoing),
+    /// A signal came. Here it is again.
+    Signal(Outgoing),
+}
+
+/// How an attempt to receive ended.
 #[derive(Debug)]
 pub enum Attempt<T> {
-    /// It is done.
+    /// With something.
     Done(T),
     /// Not yet: the time is over.
     Nothing,
@@ -106,9 +118,9 @@ impl Shared {
             *active = Some(Active {
                 home: std::process::id(),
                 parent: rustix::process::getppid(),
-                control,
-                results: Arena::new(file, region),
+                results: Arena::new(file, region, control.layout().slot()),
                 tasks: Arc::new(tasks),
+                control,
             });
         }
         let active = active.as_mut().expect("made above");
@@ -260,17 +272,20 @@ impl End {
                 buffers: buffers.len() as u64,
             };
             let shared = Arc::clone(&self.shared);
-            Ok(Outgoing { entry, blocks, sent: false, home: active.home, shared })
+            Ok(Outgoing { entry, blocks, home: active.home, shared })
         })
     }
+}
 
-    /// Sends a message; if the ring is full, waits at most so long for room.
-    pub fn post(&self, outgoing: &mut Outgoing, limit: Duration) -> Result<Attempt<()>, IpcError> {
-        let control = self.shared.with(|active| Ok(Arc::clone(&active.control)))?;
-        let desk = control.desk(self.shared.worker);
-        let entry = outgoing.entry;
+impl Outgoing {
+    /// Sends it; if the ring is full, waits at most so long for room.
+    pub fn post(mut self, limit: Duration) -> Result<Posted, IpcError> {
+        let shared = Arc::clone(&self.shared);
+        let control = shared.with(|active| Ok(Arc::clone(&active.control)))?;
+        let desk = control.desk(shared.worker);
+        let entry = self.entry;
         // The lock makes this the only producer, should several threads send.
-        let push = || self.shared.with(|_| Ok(desk.results.push(entry)));
+        let push = || shared.with(|_| Ok(desk.results.push(entry)));
         let mut look = || match push() {
             Ok(true) => Some(Ok(())),
             Ok(false) => None,
@@ -283,14 +298,15 @@ impl End {
         match pushed {
             Ok(pushed) => {
                 pushed?;
-                outgoing.sent = true;
+                // What it lends is the receiver's to return.
+                self.blocks.clear();
                 control.bell().ring(&Futex);
-                Ok(Attempt::Done(()))
+                Ok(Posted::Done)
             }
-            Err(Woken::Signal) => Ok(Attempt::Signal),
+            Err(Woken::Signal) => Ok(Posted::Signal(self)),
             Err(Woken::Look) => {
-                self.shared.with(|active| active.check_parent())?;
-                Ok(Attempt::Nothing)
+                shared.with(|active| active.check_parent())?;
+                Ok(Posted::Nothing(self))
             }
         }
     }
@@ -322,6 +338,14 @@ impl Block {
     }
 }
 
+#[cfg(test)]
+impl Block {
+    /// Where it begins in the file.
+    pub(crate) fn block(&self) -> u64 {
+        self.place.block
+    }
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
         // In a forked child another thread may have held the lock; the block is the parent's.
@@ -335,7 +359,7 @@ impl Drop for Block {
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        if !self.sent
+        if !self.blocks.is_empty()
             && std::process::id() == self.home
             && let Some(active) = self.shared.lock().as_mut()
         {

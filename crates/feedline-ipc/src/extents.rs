@@ -1,6 +1,9 @@
 //! Free stretches of a region, and the best one for a block.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::file::whole_pages;
 
 /// A set of stretches that do not touch each other, except at multiples of `border`: no stretch lies
 /// across one of these.
@@ -57,20 +60,31 @@ impl Extents {
         Some(start)
     }
 
-    /// Takes up to `len` bytes from the end of the longest stretch, in multiples of `grain` if that leaves
-    /// anything.
-    pub(crate) fn take_tail(&mut self, len: u64, grain: u64) -> Option<(u64, u64)> {
-        let &(n, start) = self.by_len.last()?;
-        let cut = len.min(n);
-        let cut = if cut == n { n } else { cut - cut % grain };
-        if cut == 0 {
-            return None;
+    /// Takes whole units, up to `most` bytes in all, from the ends of stretches, the longest first. What is
+    /// left of these before and after stays.
+    pub(crate) fn take_units(&mut self, most: u64, unit: u64) -> Vec<Range<u64>> {
+        let mut left = most - most % unit;
+        let mut cuts = Vec::new();
+        for &(n, start) in self.by_len.iter().rev() {
+            if left == 0 || n < unit {
+                break;
+            }
+            let whole = whole_pages(start..start + n, unit);
+            let cut = left.min(whole.end - whole.start);
+            if cut > 0 {
+                left -= cut;
+                cuts.push((start, n, whole.end - cut..whole.end));
+            }
         }
-        self.remove(start, n);
-        if n > cut {
-            self.insert(start, n - cut);
+        for (start, n, cut) in &cuts {
+            self.remove(*start, *n);
+            for rest in [*start..cut.start, cut.end..start + n] {
+                if !rest.is_empty() {
+                    self.insert(rest.start, rest.end - rest.start);
+                }
+            }
         }
-        Some((start + n - cut, cut))
+        cuts.into_iter().map(|(_, _, cut)| cut).collect()
     }
 
     /// All stretches in order of place.
@@ -145,9 +159,18 @@ mod tests {
                         cells[start as usize..(start + len) as usize].fill(true);
                     }
                     _ => {
-                        let Some((start, len)) = extents.take_tail(n * cell, cell) else { continue };
-                        cells[(start / cell) as usize..((start + len) / cell) as usize].fill(false);
-                        taken.insert(0, (start / cell, len / cell));
+                        // Units of four cells.
+                        let units = |cells: &[bool]| cells.chunks(4).filter(|c| c.iter().all(|f| *f)).count();
+                        let before = units(&cells);
+                        let cuts = extents.take_units(n * cell, 4 * cell);
+                        let cut: u64 = cuts.iter().map(|cut| cut.end - cut.start).sum();
+                        prop_assert_eq!(cut, (n / 4).min(before as u64) * 4 * cell);
+                        for cut in cuts {
+                            prop_assert!(cut.start.is_multiple_of(4 * cell) && cut.end.is_multiple_of(4 * cell));
+                            let cut = cut.start / cell..cut.end / cell;
+                            cells[cut.start as usize..cut.end as usize].fill(false);
+                            taken.insert(0, (cut.start, cut.end - cut.start));
+                        }
                     }
                 }
                 let expected: Vec<_> =

@@ -70,15 +70,19 @@ pub enum Received {
 impl Hub {
     /// A hub for so many workers.
     pub fn new(workers: usize) -> Result<Hub, IpcError> {
-        fork::watch();
         let layout = Layout::new(workers)?;
-        let file = Arc::new(SharedFile::create("feedline", layout.file_len())?);
+        Hub::over(Arc::new(SharedFile::create("feedline", layout.file_len())?), layout)
+    }
+
+    /// A hub over a new file.
+    pub(crate) fn over(file: Arc<SharedFile>, layout: Layout) -> Result<Hub, IpcError> {
+        fork::watch();
         let control = Arc::new(Control::create(&file, layout)?);
-        let lanes = (0..workers).map(|worker| {
+        let lanes = (0..layout.workers()).map(|worker| {
             let region = layout.region(worker, Direction::Tasks);
             let (file, control) = (Arc::clone(&file), Arc::clone(&control));
             Lane {
-                tasks: Arena::new(Arc::clone(&file), region),
+                tasks: Arena::new(Arc::clone(&file), region, layout.slot()),
                 waiting: VecDeque::new(),
                 results: Arc::new(Lent::new(file, control, worker, Direction::Results)),
             }

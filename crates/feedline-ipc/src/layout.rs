@@ -25,6 +25,9 @@ use crate::ring::Ring;
 /// How much is mapped at a time.
 pub(crate) const SLOT: u64 = 256 << 20;
 
+/// The smallest slots that a file may have, which tests have: a multiple of every page there is.
+const LEAST_SLOT: u64 = 64 << 10;
+
 /// What precedes each block.
 pub(crate) const HEADER: u64 = size_of::<Header>() as u64;
 
@@ -38,7 +41,7 @@ pub(crate) const MOST_WORKERS: usize = 4096;
 const REGION: u64 = 4 << 40;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"feedline");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const CONTROL: u64 = 4096;
 
 /// The first page.
@@ -48,6 +51,7 @@ pub(crate) struct Cover {
     version: u64,
     workers: u64,
     region: u64,
+    slot: u64,
     maker: u64,
     /// Rung by workers that have sent a message.
     pub(crate) bell: Bell,
@@ -82,6 +86,7 @@ pub(crate) enum Direction {
 pub(crate) struct Layout {
     workers: u64,
     region: u64,
+    slot: u64,
 }
 
 impl Layout {
@@ -90,7 +95,7 @@ impl Layout {
         if workers == 0 || workers > MOST_WORKERS {
             return Err(IpcError::Workers { workers, most: MOST_WORKERS });
         }
-        let layout = Layout { workers: workers as u64, region: REGION };
+        let layout = Layout { workers: workers as u64, region: REGION, slot: SLOT };
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
         let Some(limit) = limit else { return Ok(layout) };
         let room = limit.saturating_sub(layout.control_end()) / (2 * layout.workers);
@@ -103,12 +108,23 @@ impl Layout {
         Ok(Layout { region, ..layout })
     }
 
+    /// For one worker, with regions of a few small slots.
+    #[cfg(test)]
+    pub(crate) fn small(slot: u64, slots: u64) -> Layout {
+        Layout { workers: 1, region: slots * slot, slot }
+    }
+
     fn control_len(&self) -> u64 {
         CONTROL + self.workers * size_of::<Desk>() as u64
     }
 
     fn control_end(&self) -> u64 {
-        self.control_len().next_multiple_of(SLOT)
+        self.control_len().next_multiple_of(self.slot)
+    }
+
+    /// How much is mapped at a time.
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot
     }
 
     /// The file's size.
@@ -146,6 +162,7 @@ impl Control {
             (*cover.as_ptr()).version = VERSION;
             (*cover.as_ptr()).workers = layout.workers;
             (*cover.as_ptr()).region = layout.region;
+            (*cover.as_ptr()).slot = layout.slot;
             (*cover.as_ptr()).maker = u64::from(std::process::id());
         }
         Ok(Control { window, layout })
@@ -155,24 +172,26 @@ impl Control {
     pub(crate) fn open(file: &SharedFile) -> Result<Control, IpcError> {
         use std::os::fd::{AsFd, AsRawFd};
         let other = |why: String| IpcError::NotOurs { fd: file.as_fd().as_raw_fd(), why };
-        if file.len() < SLOT {
+        if file.len() < CONTROL {
             return Err(other(format!("{} bytes are too few", file.len())));
         }
         let first = file.map(0..CONTROL)?;
         let cover = first.address().cast::<Cover>();
         // SAFETY: a page is mapped there; the maker wrote these numbers before it gave the file away and
         // nobody changes them.
-        let (magic, version, workers, region) = unsafe {
+        let (magic, version, workers, region, slot) = unsafe {
             let cover = &*cover.as_ptr();
-            (cover.magic, cover.version, cover.workers, cover.region)
+            (cover.magic, cover.version, cover.workers, cover.region, cover.slot)
         };
         if magic != MAGIC || version != VERSION {
             return Err(other("it is of another program or another version".into()));
         }
-        let layout = Layout { workers, region };
+        let layout = Layout { workers, region, slot };
         let sane = (1..=MOST_WORKERS as u64).contains(&workers)
-            && (SLOT..=REGION).contains(&region)
-            && region % SLOT == 0;
+            && (LEAST_SLOT..=SLOT).contains(&slot)
+            && slot.is_power_of_two()
+            && (slot..=REGION).contains(&region)
+            && region.is_multiple_of(slot);
         if !sane || layout.file_len() != file.len() {
             return Err(other(format!("{workers} workers do not fit its size")));
         }

@@ -8,7 +8,7 @@
 //! # #[cfg(target_os = "linux")]
 //! # fn main() -> Result<(), feedline_ipc::IpcError> {
 //! use std::time::Duration;
-//! use feedline_ipc::{Attempt, Hub, Received};
+//! use feedline_ipc::{Hub, Posted, Received};
 //!
 //! let patience = Duration::from_secs(5);
 //! let hub = Hub::new(1)?;
@@ -18,8 +18,8 @@
 //! // SAFETY: the block is not shared yet, and as long.
 //! unsafe { block.pointer().write_bytes(7, 1 << 20) };
 //! // SAFETY: the buffer is the block.
-//! let mut message = unsafe { end.pack(b"sevens", &[(block.pointer().as_ptr(), 1 << 20)])? };
-//! assert!(matches!(end.post(&mut message, patience)?, Attempt::Done(())));
+//! let message = unsafe { end.pack(b"sevens", &[(block.pointer().as_ptr(), 1 << 20)])? };
+//! assert!(matches!(message.post(patience)?, Posted::Done));
 //!
 //! let Received::Parcel(mut parcel) = hub.receive(patience)? else { panic!("it was sent") };
 //! let mut payload = vec![0; parcel.payload_len()];
@@ -35,7 +35,7 @@
 //! | file | what is told there |
 //! | --- | --- |
 //! | `hub.rs`, `end.rs` | the two sides, and how they end |
-//! | `parcel.rs`, `loan.rs` | a message as it arrives; what is borrowed and given back |
+//! | `parcel.rs`, `loan.rs`, `coverage.rs` | a message as it arrives; what is borrowed, held and given back |
 //! | `arena.rs`, `shelf.rs`, `extents.rs` | where blocks are made, and when memory goes back |
 //! | `layout.rs`, `file.rs`, `windows.rs` | the shared file: what is where, what is mapped |
 //! | `ring.rs`, `bell.rs`, `returns.rs` | the lock-free protocols |
@@ -55,6 +55,8 @@ mod sync;
 #[cfg(not(loom))]
 mod arena;
 #[cfg(not(loom))]
+mod coverage;
+#[cfg(not(loom))]
 mod end;
 #[cfg(not(loom))]
 mod error;
@@ -68,6 +70,8 @@ mod fork;
 mod hub;
 #[cfg(not(loom))]
 mod layout;
+#[cfg(all(test, not(loom)))]
+mod lifetimes;
 #[cfg(not(loom))]
 mod loan;
 #[cfg(not(loom))]
@@ -82,7 +86,7 @@ mod models;
 
 #[cfg(not(loom))]
 pub use {
-    end::{Attempt, Block, End, Outgoing},
+    end::{Attempt, Block, End, Outgoing, Posted},
     error::IpcError,
     hub::{Hub, Received},
     loan::Loan,

@@ -1,21 +1,21 @@
 //! Blocks that the other process has lent to this one.
 //!
 //! A block that arrives is checked against its region and becomes a [`Loan`], which gives it back when
-//! it is dropped, on any thread. What is held is noted, so that on [`Lent::close`] everything else can
-//! go back to the system although some blocks are kept for ever.
+//! it is dropped, on any thread. What is held is noted byte by byte (see `coverage.rs`), so that on
+//! [`Lent::close`] everything else can go back to the system although some blocks are kept for ever: pages of
+//! which no byte is held, whatever windows show them and whatever blocks were there before.
 //!
 //! In a forked child loans are dropped without a trace: the block is the parent's to give back. And a
 //! block that was held during a fork waits until the child has ended, which may still look at it (see
 //! `fork.rs`). If the hub is closed before, its memory goes when the last process that maps it has ended.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::file::{SharedFile, Window};
-use crate::layout::{Control, Direction, HEADER, SLOT};
+use crate::coverage::Coverage;
+use crate::file::{SharedFile, Window, touched_pages, whole_pages};
+use crate::layout::{Control, Direction, HEADER};
 use crate::returns::Header;
 use crate::windows::Windows;
 use crate::{IpcError, fork};
@@ -33,27 +33,20 @@ pub(crate) struct Lent {
 
 #[derive(Debug)]
 struct State {
-    windows: Windows,
-    held: BTreeMap<u64, Held>,
+    /// None when closed.
+    windows: Option<Windows>,
+    held: Coverage,
     /// Let go, but children may look at them.
     waiting: Vec<Waiting>,
-    closed: bool,
 }
 
 /// A loan that cannot be given back yet.
 #[derive(Debug)]
 struct Waiting {
     block: u64,
+    bytes: Range<u64>,
     forks: u64,
     window: Arc<Window>,
-}
-
-/// A block with loans in this process.
-#[derive(Debug)]
-struct Held {
-    /// Where the farthest loan ends.
-    end: u64,
-    loans: u32,
 }
 
 /// Bytes of a block that the other process has lent to this one. Dropping it gives them back.
@@ -62,6 +55,8 @@ pub struct Loan {
     pointer: NonNull<u8>,
     len: usize,
     block: u64,
+    /// Where the bytes are in the file.
+    bytes: Range<u64>,
     forks: u64,
     window: Arc<Window>,
     lent: Arc<Lent>,
@@ -93,6 +88,19 @@ impl Loan {
     }
 }
 
+#[cfg(test)]
+impl Loan {
+    /// Where its block begins in the file.
+    pub(crate) fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// Where its bytes are in the file.
+    pub(crate) fn bytes(&self) -> Range<u64> {
+        self.bytes.clone()
+    }
+}
+
 impl Drop for Loan {
     fn drop(&mut self) {
         if std::process::id() == self.lent.home {
@@ -111,10 +119,9 @@ impl Lent {
     ) -> Lent {
         let region = control.layout().region(worker, direction);
         let state = State {
-            windows: Windows::new(file),
-            held: BTreeMap::new(),
+            windows: Some(Windows::new(file, control.layout().slot())),
+            held: Coverage::default(),
             waiting: Vec::new(),
-            closed: false,
         };
         Lent {
             control,
@@ -152,31 +159,35 @@ impl Lent {
         if block < self.region.start + HEADER || !block.is_multiple_of(HEADER) {
             return Err(wrong("no block begins there"));
         }
-        let start = block - HEADER;
-        if !start.is_multiple_of(SLOT) && start / SLOT != (end - 1) / SLOT {
+        let (start, slot) = (block - HEADER, self.control.layout().slot());
+        if !start.is_multiple_of(slot) && start / slot != (end - 1) / slot {
             return Err(wrong("no block lies across slots"));
         }
+        let bytes = block + offset..end;
         let mut state = self.lock();
-        let window = Arc::clone(state.windows.cover(start..end)?);
-        let held = state.held.entry(block).or_insert(Held { end, loans: 0 });
-        held.end = held.end.max(end);
-        held.loans += 1;
+        let closed = IpcError::System {
+            doing: "map a part of closed",
+            bytes: end - start,
+            source: rustix::io::Errno::BADF,
+        };
+        let window = state.windows.as_mut().ok_or(closed)?.cover(start..end)?;
+        state.held.hold(bytes.clone());
         self.look_after(&mut state);
         drop(state);
-        let pointer = window.at(block + offset..end).expect("`cover` covers it");
+        let pointer = window.at(bytes.clone()).expect("`cover` covers it");
         let (lent, forks) = (Arc::clone(self), fork::loan_made());
         // `len` fits: the bytes are mapped.
-        Ok(Loan { pointer, len: len as usize, block, forks, window, lent })
+        Ok(Loan { pointer, len: len as usize, block, bytes, forks, window, lent })
     }
 
     fn let_go(&self, loan: &Loan) {
         let mut state = self.lock();
         self.look_after(&mut state);
         if fork::are_children_gone(loan.forks) {
-            self.give_back(&mut state, loan.block, &loan.window);
-        } else if !state.closed {
-            let (block, forks, window) = (loan.block, loan.forks, Arc::clone(&loan.window));
-            state.waiting.push(Waiting { block, forks, window });
+            self.give_back(&mut state, loan.block, loan.bytes.clone(), &loan.window);
+        } else if state.windows.is_some() {
+            let (block, bytes, forks) = (loan.block, loan.bytes.clone(), loan.forks);
+            state.waiting.push(Waiting { block, bytes, forks, window: Arc::clone(&loan.window) });
         }
         // Else it stays noted as held: whoever looks at it keeps it, and nobody else can.
     }
@@ -189,24 +200,22 @@ impl Lent {
         let waiting = std::mem::take(&mut state.waiting);
         for one in waiting {
             if fork::are_children_gone(one.forks) {
-                self.give_back(state, one.block, &one.window);
+                self.give_back(state, one.block, one.bytes, &one.window);
             } else {
                 state.waiting.push(one);
             }
         }
     }
 
-    fn give_back(&self, state: &mut State, block: u64, window: &Window) {
-        if let Entry::Occupied(mut held) = state.held.entry(block) {
-            held.get_mut().loans -= 1;
-            if held.get().loans == 0 {
-                let end = held.remove().end;
-                if state.closed {
-                    window.remove(block - HEADER..end);
+    fn give_back(&self, state: &mut State, block: u64, bytes: Range<u64>, window: &Window) {
+        state.held.release(bytes.clone());
+        if state.windows.is_none() {
+            if !bytes.is_empty() {
+                // The pages at both ends may be shared with what others hold, and if not, go with this one.
+                for gap in state.held.gaps(touched_pages(bytes, window.page())) {
+                    window.punch(whole_pages(gap, window.page()));
                 }
             }
-        }
-        if state.closed {
             return;
         }
         let desk = self.control.desk(self.worker);
@@ -220,25 +229,15 @@ impl Lent {
         returns.give_back(block, unsafe { header.cast::<Header>().as_ref() });
     }
 
-    /// Lets go of the region: its owner is gone. Pages of blocks that are not held go back to the system,
-    /// also those that a forked child of this process has mapped; the others when they are dropped.
+    /// Lets go of the region: its owner is gone. Pages of which no byte is held go back to the system, also those
+    /// that a forked child of this process has mapped; the others when they are dropped.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.closed, true) {
-            return;
-        }
+        let Some(windows) = state.windows.take() else { return };
         // Their children keep them from now on.
         state.waiting.clear();
-        for window in state.windows.iter() {
-            let all = window.range();
-            let mut free = all.start;
-            for (block, held) in state.held.range(all.clone()) {
-                window.remove(free..block - HEADER);
-                // The last page is shared with what follows.
-                free = held.end;
-            }
-            window.remove(free..all.end);
+        for gap in state.held.gaps(self.region.clone()) {
+            windows.file().punch(whole_pages(gap, windows.file().page()));
         }
-        state.windows.close();
     }
 }

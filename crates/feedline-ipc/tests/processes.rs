@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use feedline_ipc::{Attempt, End, Hub, IpcError, Loan, Parcel, Received};
+use feedline_ipc::{Attempt, End, Hub, IpcError, Loan, Parcel, Posted, Received};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
@@ -33,7 +33,9 @@ fn send(end: &End, payload: &[u8], buffers: &[&[u8]]) -> Result<(), IpcError> {
     let spans: Vec<_> = buffers.iter().map(|bytes| (bytes.as_ptr(), bytes.len())).collect();
     // SAFETY: the spans are those of slices that live.
     let mut message = unsafe { end.pack(payload, &spans)? };
-    while !matches!(end.post(&mut message, SLICE)?, Attempt::Done(())) {}
+    while let Posted::Nothing(again) | Posted::Signal(again) = message.post(SLICE)? {
+        message = again;
+    }
     Ok(())
 }
 

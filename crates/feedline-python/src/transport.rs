@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use feedline_ipc::{Attempt, End, Hub, Outgoing, Parcel, Received};
+use feedline_ipc::{Attempt, End, Hub, Outgoing, Parcel, Posted, Received};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
@@ -192,11 +192,12 @@ impl TransportEnd {
         let mut message = self.pack(py, &payload, &buffers)?;
         drop((payload, buffers));
         loop {
-            let posted = py.detach(|| self.end.post(&mut message, WORKER_PATIENCE));
-            match posted.map_err(|e| ipc_error(py, &e))? {
-                Attempt::Done(()) => return Ok(()),
-                Attempt::Nothing | Attempt::Signal => py.check_signals()?,
-            }
+            let posted = py.detach(|| message.post(WORKER_PATIENCE));
+            message = match posted.map_err(|e| ipc_error(py, &e))? {
+                Posted::Done => return Ok(()),
+                Posted::Nothing(again) | Posted::Signal(again) => again,
+            };
+            py.check_signals()?;
         }
     }
 }
