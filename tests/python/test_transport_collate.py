@@ -1,11 +1,13 @@
 """`default_collate` writes straight into shared memory, and gives what torch's gives."""
 
 import collections
+import itertools
 import sys
 
 import numpy as np
 import pytest
 import torch
+from transport_kinds import KINDS
 from transport_lane import assert_same, cross
 
 from feedline._transport import collate_into
@@ -59,20 +61,25 @@ def test_default_collate_gives_the_same_inside(lane, kind, monkeypatch):
     compare(theirs, arrived)
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
-        [torch.zeros(2), torch.zeros(3)],
-        [torch.zeros(3), torch.zeros(2)],
-        [torch.zeros(20_000), torch.zeros(30_000)],
-        [torch.zeros(30_000), torch.zeros(20_000)],
-        [torch.zeros(3).to_sparse()] * 2,
-        [torch.zeros(3, requires_grad=True)] * 2,
-        [torch.zeros(3), 5],
-        [torch.randn(3000, dtype=torch.complex64).conj()] * 2,
-        [],
-    ],
-)
+def refused():
+    yield [torch.zeros(2), torch.zeros(3)]
+    yield [torch.zeros(3), torch.zeros(2)]
+    yield [torch.zeros(20_000), torch.zeros(30_000)]
+    yield [torch.zeros(30_000), torch.zeros(20_000)]
+    yield [torch.zeros(3, requires_grad=True)] * 2
+    yield [torch.zeros(3), 5]
+    yield [torch.randn(3000, dtype=torch.complex64).conj()] * 2
+    yield []
+    for tensor in KINDS.values():
+        if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
+            yield [tensor] * 2
+            yield [torch.zeros(3), tensor]
+    yield [torch.zeros(2, 3).to_mkldnn()] * 2
+    yield [torch.nn.UninitializedParameter()] * 2
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("batch", list(refused()), ids=itertools.count())
 def test_default_collate_refuses_in_torchs_words(lane, batch, monkeypatch):
     in_worker = torch.utils.data._utils.worker.WorkerInfo(id=0, num_workers=1, seed=0, dataset=None)
     monkeypatch.setattr(torch.utils.data._utils.worker, "_worker_info", in_worker)

@@ -38,8 +38,7 @@ def collate_into(end: WorkerEnd) -> Iterator[None]:
 
     def stack(batch: Sequence[torch.Tensor], *, collate_fn_map: object = None) -> torch.Tensor:
         elem = batch[0]
-        shape = (len(batch), *elem.size())
-        size = elem.element_size() * math.prod(shape)
+        # Before anything else is asked of it: a nested tensor has no size.
         if (
             type(elem) is torch.Tensor
             and elem.layout is torch.strided
@@ -47,6 +46,8 @@ def collate_into(end: WorkerEnd) -> Iterator[None]:
             and not (elem.is_nested or elem.is_quantized or elem.requires_grad)
             and not (elem.is_conj() or elem.is_neg())
         ):
+            shape = (len(batch), *elem.size())
+            size = elem.element_size() * math.prod(shape)
             if size < SMALL:
                 out = torch.empty(shape, dtype=elem.dtype)
             else:
