@@ -87,7 +87,7 @@ class Memory:
     """
     Bytes that can be read and written through the buffer protocol.
 
-    They belong to a block of shared memory, which goes back when the last view of it dies, or to
+    They belong to an extent of shared memory, which goes back when the last view of it dies, or to
     another object, which lives as long.
     """
     def __len__(self, /) -> int: ...

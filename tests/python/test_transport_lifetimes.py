@@ -56,7 +56,7 @@ def test_what_arrived_outlives_the_hub(lane):
     assert np.array_equal(array, np.arange(40_000))
 
 
-def test_kept_blocks_are_never_written_again(lane):
+def test_kept_memory_is_never_written_again(lane):
     kept = []
     for i in range(300):
         arrived = cross(lane, torch.full((5000,), i))
@@ -66,7 +66,7 @@ def test_kept_blocks_are_never_written_again(lane):
         assert torch.equal(tensor, torch.full((5000,), i))
 
 
-def test_blocks_are_reused(lane):
+def test_memory_is_reused(lane):
     seen = set()
     for i in range(100):
         arrived = cross(lane, torch.full((100_000,), i))
@@ -340,4 +340,4 @@ def test_a_limit_on_file_sizes_is_respected(program):
         """,
         timeout=75,
     )
-    assert done.stdout.startswith("1000000.0\nno room for a block of 3221225472 bytes")
+    assert done.stdout.startswith("1000000.0\nno room for an extent of 3221225472 bytes")

@@ -8,28 +8,29 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::Pid;
 
 use crate::IpcError;
-use crate::arena::{Arena, Place};
+use crate::arena::{Allocation, Arena};
 use crate::file::SharedFile;
-use crate::layout::{Control, Direction};
-use crate::loan::Lent;
-use crate::parcel::{Parcel, ROW};
+use crate::file_map::{Control, Direction};
+use crate::loan::Borrowed;
+use crate::message::{Message, Row};
 use crate::park::{Futex, Woken};
-use crate::ring::Entry;
+use crate::ring::Envelope;
+use crate::sync::lock;
 
 /// A worker's side of a transport: receives tasks, sends results.
 #[derive(Clone, Debug)]
 pub struct End {
-    shared: Arc<Shared>,
+    inner: Arc<EndInner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct EndInner {
     file: Arc<SharedFile>,
     worker: usize,
     active: Mutex<Option<Active>>,
@@ -42,32 +43,32 @@ struct Active {
     parent: Option<Pid>,
     control: Arc<Control>,
     results: Arena,
-    tasks: Arc<Lent>,
+    tasks: Arc<Borrowed>,
 }
 
-/// A block that this process may write, and then send without a copy. It is free again when this and
+/// An extent that this process may write, and then send without a copy. It is free again when this and
 /// all that was lent of it have been dropped.
 #[derive(Debug)]
-pub struct Block {
-    place: Place,
+pub struct Extent {
+    allocation: Allocation,
     home: u32,
-    shared: Arc<Shared>,
+    inner: Arc<EndInner>,
 }
 
-// SAFETY: a block is a range of shared memory that it keeps mapped; it touches none of it.
-unsafe impl Send for Block {}
+// SAFETY: an extent is a range of shared memory that it keeps mapped; it touches none of it.
+unsafe impl Send for Extent {}
 // SAFETY: as above.
-unsafe impl Sync for Block {}
+unsafe impl Sync for Extent {}
 
 /// A message that lies in shared memory and is not yet sent. Dropping it takes it back.
 #[derive(Debug)]
 #[must_use = "it is sent by `post`"]
 pub struct Outgoing {
-    entry: Entry,
-    /// The blocks it lends, its own first; none when it is sent.
-    blocks: Vec<u64>,
+    envelope: Envelope,
+    /// The extents it lends, its own first; none when it is sent.
+    extents: Vec<u64>,
     home: u32,
-    shared: Arc<Shared>,
+    inner: Arc<EndInner>,
 }
 
 /// How an attempt to send ended. A message that is sent is the receiver's, so it cannot be sent again.
@@ -84,41 +85,40 @@ pub enum Posted {
 
 /// How an attempt to receive ended.
 #[derive(Debug)]
-pub enum Attempt<T> {
-    /// With something.
-    Done(T),
-    /// Not yet: the time is over.
+pub enum Attempt {
+    /// With a message.
+    Done(Message),
+    /// Without: the time is over.
     Nothing,
     /// A signal came.
     Signal,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<Active>> {
-        // Nothing panics under the lock but a broken invariant of the maps.
-        self.active.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
+impl EndInner {
     /// Runs `with` on what this process has, which is made when it is first asked for.
     fn with<T>(
         &self,
         with: impl FnOnce(&mut Active) -> Result<T, IpcError>,
     ) -> Result<T, IpcError> {
-        let mut active = self.lock();
+        let mut active = lock(&self.active);
         if active.is_none() {
             let control = Arc::new(Control::open(&self.file)?);
-            let workers = control.layout().workers();
+            let workers = control.file_map().workers();
             if self.worker >= workers {
                 return Err(IpcError::NoWorker { worker: self.worker, workers });
             }
-            let region = control.layout().region(self.worker, Direction::Results);
+            let region = control.file_map().region(self.worker, Direction::Results);
             let file = Arc::clone(&self.file);
-            let tasks =
-                Lent::new(Arc::clone(&file), Arc::clone(&control), self.worker, Direction::Tasks);
+            let tasks = Borrowed::new(
+                Arc::clone(&file),
+                Arc::clone(&control),
+                self.worker,
+                Direction::Tasks,
+            );
             *active = Some(Active {
                 home: std::process::id(),
                 parent: rustix::process::getppid(),
-                results: Arena::new(file, region, control.layout().slot()),
+                results: Arena::new(file, region, control.file_map().chunk()),
                 tasks: Arc::new(tasks),
                 control,
             });
@@ -138,35 +138,35 @@ impl Active {
         if same && self.control.is_maker_alive() { Ok(()) } else { Err(IpcError::Gone) }
     }
 
-    /// Puts bytes into a block that is lent, unless they are in one already.
+    /// Puts bytes into an extent that is lent, unless they are in one already.
     ///
     /// # Safety
     /// There are `len` bytes at `from`.
     unsafe fn lend(&mut self, from: *const u8, len: usize) -> Result<(u64, u64), IpcError> {
         if len > 0
-            && let Some((block, offset)) = self.results.find(from, len)
+            && let Some((extent, offset)) = self.results.find(from, len)
         {
-            self.results.lend(block);
-            return Ok((block, offset));
+            self.results.lend(extent);
+            return Ok((extent, offset));
         }
-        let place = self.results.allocate(len)?;
-        // SAFETY: the caller promises the source; the block is new and as long.
-        unsafe { std::ptr::copy_nonoverlapping(from, place.pointer.as_ptr(), len) };
-        self.results.lend(place.block);
-        self.results.disown(place.block);
-        Ok((place.block, 0))
+        let allocation = self.results.allocate(len)?;
+        // SAFETY: the caller promises the source; the extent is new and as long.
+        unsafe { std::ptr::copy_nonoverlapping(from, allocation.pointer.as_ptr(), len) };
+        self.results.lend(allocation.extent);
+        self.results.disown(allocation.extent);
+        Ok((allocation.extent, 0))
     }
 }
 
 impl End {
     pub(crate) fn new(file: Arc<SharedFile>, worker: usize) -> End {
-        End { shared: Arc::new(Shared { file, worker, active: Mutex::new(None) }) }
+        End { inner: Arc::new(EndInner { file, worker, active: Mutex::new(None) }) }
     }
 
     /// The end of a hub whose descriptor was passed to this process.
     pub fn open(fd: OwnedFd, worker: usize) -> Result<End, IpcError> {
         let file = SharedFile::open(fd)?;
-        let workers = Control::open(&file)?.layout().workers();
+        let workers = Control::open(&file)?.file_map().workers();
         if worker >= workers {
             return Err(IpcError::NoWorker { worker, workers });
         }
@@ -176,38 +176,30 @@ impl End {
     /// The worker's number.
     #[must_use]
     pub fn worker(&self) -> usize {
-        self.shared.worker
+        self.inner.worker
     }
 
     /// Waits for the next task, at most so long. Also gives memory back that is not needed in a pause.
-    pub fn receive(&self, limit: Duration) -> Result<Attempt<Parcel>, IpcError> {
+    pub fn receive(&self, limit: Duration) -> Result<Attempt, IpcError> {
         let (control, tasks) = self
-            .shared
+            .inner
             .with(|active| Ok((Arc::clone(&active.control), Arc::clone(&active.tasks))))?;
-        let worker = self.shared.worker;
-        let desk = control.desk(worker);
+        let worker = self.inner.worker;
+        let channel = control.channel(worker);
         let look = || {
-            let entry = match desk.tasks.pop() {
-                Ok(entry) => entry?,
-                Err(broken) => {
-                    return Some(Err(IpcError::Broken {
-                        sender: "the main process".to_owned(),
-                        what: format!("{} entries in its ring", broken.claimed),
-                    }));
-                }
-            };
-            Some(Parcel::open(&tasks, worker, entry))
+            let envelope = channel.tasks.pop().map_err(|broken| tasks.broken(broken.to_string()));
+            envelope.transpose().map(|found| found.and_then(|it| Message::open(&tasks, worker, it)))
         };
         if let Some(found) = look() {
             return found.map(Attempt::Done);
         }
-        match desk.tasks_bell.sleep_unless(&Futex, limit, look) {
+        match channel.tasks_doorbell.sleep_unless(&Futex, limit, look) {
             Ok(found) => found.map(Attempt::Done),
             Err(Woken::Signal) => Ok(Attempt::Signal),
             Err(Woken::Look) => match look() {
                 Some(found) => found.map(Attempt::Done),
-                None => self.shared.with(|active| {
-                    active.results.collect(&active.control.desk(worker).result_returns);
+                None => self.inner.with(|active| {
+                    active.results.collect(&active.control.channel(worker).result_returns);
                     active.results.rest();
                     active.check_parent()?;
                     Ok(Attempt::Nothing)
@@ -216,16 +208,16 @@ impl End {
         }
     }
 
-    /// Makes a block.
-    pub fn allocate(&self, len: usize) -> Result<Block, IpcError> {
-        self.shared.with(|active| {
-            active.results.collect(&active.control.desk(self.shared.worker).result_returns);
-            let place = active.results.allocate(len)?;
-            Ok(Block { place, home: active.home, shared: Arc::clone(&self.shared) })
+    /// Makes an extent.
+    pub fn allocate(&self, len: usize) -> Result<Extent, IpcError> {
+        self.inner.with(|active| {
+            active.results.collect(&active.control.channel(self.inner.worker).result_returns);
+            let allocation = active.results.allocate(len)?;
+            Ok(Extent { allocation, home: active.home, inner: Arc::clone(&self.inner) })
         })
     }
 
-    /// Puts a message into shared memory. Buffers that are in a [`Block`] of this end are referred to,
+    /// Puts a message into shared memory. Buffers that are in an [`Extent`] of this end are referred to,
     /// others are copied.
     ///
     /// # Safety
@@ -235,44 +227,42 @@ impl End {
         payload: &[u8],
         buffers: &[(*const u8, usize)],
     ) -> Result<Outgoing, IpcError> {
-        self.shared.with(|active| {
-            active.results.collect(&active.control.desk(self.shared.worker).result_returns);
-            let message = active.results.allocate(ROW * buffers.len() + payload.len())?;
-            active.results.lend(message.block);
-            active.results.disown(message.block);
-            let mut blocks = Vec::with_capacity(1 + buffers.len());
-            blocks.push(message.block);
+        self.inner.with(|active| {
+            active.results.collect(&active.control.channel(self.inner.worker).result_returns);
+            let message =
+                active.results.allocate(size_of::<Row>() * buffers.len() + payload.len())?;
+            active.results.lend(message.extent);
+            active.results.disown(message.extent);
+            let mut extents = Vec::with_capacity(1 + buffers.len());
+            extents.push(message.extent);
             for (row, (from, len)) in buffers.iter().enumerate() {
                 // SAFETY: as the caller promises.
                 match unsafe { active.lend(*from, *len) } {
-                    Ok((block, offset)) => {
-                        blocks.push(block);
+                    Ok((extent, offset)) => {
+                        extents.push(extent);
                         // SAFETY: the message has room for the table, aligned to 64 bytes.
                         unsafe {
-                            let table = message.pointer.cast::<u64>().add(3 * row);
-                            table.write(block);
-                            table.add(1).write(offset);
-                            table.add(2).write(*len as u64);
-                        }
+                            Row { extent, offset, len: *len as u64 }.write(message.pointer, row)
+                        };
                     }
                     Err(error) => {
-                        blocks.iter().for_each(|block| active.results.unlend(*block));
+                        extents.iter().for_each(|extent| active.results.unlend(*extent));
                         return Err(error);
                     }
                 }
             }
             // SAFETY: the message has room for the payload after the table.
             unsafe {
-                let to = message.pointer.add(ROW * buffers.len()).as_ptr();
+                let to = message.pointer.add(size_of::<Row>() * buffers.len()).as_ptr();
                 std::ptr::copy_nonoverlapping(payload.as_ptr(), to, payload.len());
             }
-            let entry = Entry {
-                block: message.block,
+            let envelope = Envelope {
+                extent: message.extent,
                 len: message.len as u64,
                 buffers: buffers.len() as u64,
             };
-            let shared = Arc::clone(&self.shared);
-            Ok(Outgoing { entry, blocks, home: active.home, shared })
+            let inner = Arc::clone(&self.inner);
+            Ok(Outgoing { envelope, extents, home: active.home, inner })
         })
     }
 }
@@ -280,12 +270,12 @@ impl End {
 impl Outgoing {
     /// Sends it; if the ring is full, waits at most so long for room.
     pub fn post(mut self, limit: Duration) -> Result<Posted, IpcError> {
-        let shared = Arc::clone(&self.shared);
-        let control = shared.with(|active| Ok(Arc::clone(&active.control)))?;
-        let desk = control.desk(shared.worker);
-        let entry = self.entry;
+        let inner = Arc::clone(&self.inner);
+        let control = inner.with(|active| Ok(Arc::clone(&active.control)))?;
+        let channel = control.channel(inner.worker);
+        let envelope = self.envelope;
         // The lock makes this the only producer, should several threads send.
-        let push = || shared.with(|_| Ok(desk.results.push(entry)));
+        let push = || inner.with(|_| Ok(channel.results.push(envelope)));
         let mut look = || match push() {
             Ok(true) => Some(Ok(())),
             Ok(false) => None,
@@ -293,19 +283,19 @@ impl Outgoing {
         };
         let pushed = match look() {
             Some(pushed) => Ok(pushed),
-            None => desk.room_bell.sleep_unless(&Futex, limit, &mut look),
+            None => channel.room_doorbell.sleep_unless(&Futex, limit, &mut look),
         };
         match pushed {
             Ok(pushed) => {
                 pushed?;
                 // What it lends is the receiver's to return.
-                self.blocks.clear();
-                control.bell().ring(&Futex);
+                self.extents.clear();
+                control.doorbell().ring(&Futex);
                 Ok(Posted::Done)
             }
             Err(Woken::Signal) => Ok(Posted::Signal(self)),
             Err(Woken::Look) => {
-                shared.with(|active| active.check_parent())?;
+                inner.with(|active| active.check_parent())?;
                 Ok(Posted::Nothing(self))
             }
         }
@@ -314,56 +304,56 @@ impl Outgoing {
 
 impl AsFd for End {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.file.as_fd()
+        self.inner.file.as_fd()
     }
 }
 
-impl Block {
+impl Extent {
     /// Where it is. It stays there as long as it lives.
     #[must_use]
     pub fn pointer(&self) -> NonNull<u8> {
-        self.place.pointer
+        self.allocation.pointer
     }
 
     /// Its size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.place.len
+        self.allocation.len
     }
 
     /// Whether it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.place.len == 0
+        self.allocation.len == 0
     }
 }
 
 #[cfg(test)]
-impl Block {
+impl Extent {
     /// Where it begins in the file.
-    pub(crate) fn block(&self) -> u64 {
-        self.place.block
+    pub(crate) fn extent(&self) -> u64 {
+        self.allocation.extent
     }
 }
 
-impl Drop for Block {
+impl Drop for Extent {
     fn drop(&mut self) {
-        // In a forked child another thread may have held the lock; the block is the parent's.
+        // In a forked child another thread may have held the lock; the extent is the parent's.
         if std::process::id() == self.home
-            && let Some(active) = self.shared.lock().as_mut()
+            && let Some(active) = lock(&self.inner.active).as_mut()
         {
-            active.results.disown(self.place.block);
+            active.results.disown(self.allocation.extent);
         }
     }
 }
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        if !self.blocks.is_empty()
+        if !self.extents.is_empty()
             && std::process::id() == self.home
-            && let Some(active) = self.shared.lock().as_mut()
+            && let Some(active) = lock(&self.inner.active).as_mut()
         {
-            self.blocks.iter().for_each(|block| active.results.unlend(*block));
+            self.extents.iter().for_each(|extent| active.results.unlend(*extent));
         }
     }
 }

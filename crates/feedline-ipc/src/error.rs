@@ -42,7 +42,7 @@ pub enum IpcError {
     },
     /// More than a region has room for.
     #[error(
-        "no room for a block of {bytes} bytes: {in_use} bytes are in use in a region of {region}"
+        "no room for an extent of {bytes} bytes: {in_use} bytes are in use in a region of {region}"
     )]
     Full {
         /// The size asked for.

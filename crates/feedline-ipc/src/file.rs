@@ -102,14 +102,14 @@ impl SharedFile {
     }
 
     /// Maps a part of it for reading and writing. The range begins at a page.
-    pub(crate) fn map(&self, range: Range<u64>) -> Result<Window, IpcError> {
+    pub(crate) fn map(&self, range: Range<u64>) -> Result<Mapping, IpcError> {
         let bytes = range.end.saturating_sub(range.start);
         let error = |source| IpcError::System { doing: "map", bytes, source };
         let Ok(len) = usize::try_from(bytes) else { return Err(error(Errno::NOMEM)) };
         if range.end > self.len || len == 0 {
             return Err(error(Errno::INVAL));
         }
-        // SAFETY: the system chooses an address range that nothing else uses; `Window` gives it back.
+        // SAFETY: the system chooses an address range that nothing else uses; `Mapping` gives it back.
         let address = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -121,7 +121,7 @@ impl SharedFile {
             )
         };
         let address = NonNull::new(address.map_err(error)?.cast()).ok_or(error(Errno::FAULT))?;
-        Ok(Window { address, start: range.start, len, page: self.page })
+        Ok(Mapping { address, start: range.start, len, page: self.page })
     }
 }
 
@@ -141,20 +141,20 @@ impl AsFd for SharedFile {
 
 /// A part of a [`SharedFile`], mapped. It needs the file's descriptor no more.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct Mapping {
     address: NonNull<u8>,
     start: u64,
     len: usize,
     page: u64,
 }
 
-// SAFETY: a window is an address range that belongs to it alone. Its safe methods touch no byte of the
+// SAFETY: a mapping is an address range that belongs to it alone. Its safe methods touch no byte of the
 // range; who may is told where it is done.
-unsafe impl Send for Window {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Window {}
+unsafe impl Sync for Mapping {}
 
-impl Window {
+impl Mapping {
     /// Where it is in the file.
     pub(crate) fn range(&self) -> Range<u64> {
         self.start..self.start + self.len as u64
@@ -165,7 +165,7 @@ impl Window {
         self.address
     }
 
-    /// Where a part of the file is in this process; None if the window does not show all of it.
+    /// Where a part of the file is in this process; None if the mapping does not show all of it.
     pub(crate) fn at(&self, part: Range<u64>) -> Option<NonNull<u8>> {
         let all = self.range();
         if part.start < all.start || part.end > all.end || part.start > part.end {
@@ -175,7 +175,7 @@ impl Window {
         Some(unsafe { self.address.add((part.start - all.start) as usize) })
     }
 
-    /// The same as [`SharedFile::punch`] where the window shows the pages, for when the file's descriptor
+    /// The same as [`SharedFile::punch`] where the mapping shows the pages, for when the file's descriptor
     /// is closed.
     pub(crate) fn punch(&self, pages: Range<u64>) {
         if !are_pages(&pages, self.page) {
@@ -193,9 +193,9 @@ impl Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `map` mapped just this range, and whoever looks into it holds the window.
+        // SAFETY: `map` mapped just this range, and whoever looks into it holds the mapping.
         // It can only fail for a range that was never mapped.
         let _ = unsafe { rustix::mm::munmap(self.address.as_ptr().cast(), self.len) };
     }
@@ -242,18 +242,18 @@ mod tests {
             let file = SharedFile::create("test", 1 << 20).expect("memory");
             let page = page * file.page();
             let file = file.with_page(page);
-            let window = file.map(0..1 << 20).expect("memory");
-            let bytes = window.address().as_ptr();
-            // SAFETY: all of the window, which nobody else has.
+            let mapping = file.map(0..1 << 20).expect("memory");
+            let bytes = mapping.address().as_ptr();
+            // SAFETY: all of the mapping, which nobody else has.
             unsafe { bytes.write_bytes(7, 1 << 20) };
             file.punch(page..3 * page);
-            window.punch(5 * page..6 * page);
+            mapping.punch(5 * page..6 * page);
             // Before anybody looks: that would make pages of zeros.
             let blocks = rustix::fs::fstat(&file).expect("a file").st_blocks as u64;
             assert_eq!(blocks * 512, (1 << 20) - 3 * page);
             for byte in 0..1 << 20 {
                 let gone = (page..3 * page).contains(&byte) || (5 * page..6 * page).contains(&byte);
-                // SAFETY: within the window.
+                // SAFETY: within the mapping.
                 assert_eq!(unsafe { bytes.add(byte as usize).read() }, if gone { 0 } else { 7 });
             }
         }

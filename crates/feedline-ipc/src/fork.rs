@@ -1,14 +1,14 @@
 //! Forked children, and how long they live.
 //!
 //! A forked child sees the loans that its parent held at that moment, and may look at them as long as it
-//! lives. So their blocks must not be reused before it has ended, however soon the parent lets go of them.
+//! lives. So their extents must not be reused before it has ended, however soon the parent lets go of them.
 //!
 //! # Protocol
 //!
 //! Before a fork during which there are loans, a pipe is made. The child keeps its writing end, as do
 //! the child's children, and nobody ever writes; the parent keeps the reading end. When the last of them has ended (or
 //! has become another program: the ends are closed then), the reading end says so. A loan notes how many
-//! forks there were when it was made, and its block is free to be reused when the children of all later forks have
+//! forks there were when it was made, and its extent is free to be reused when the children of all later forks have
 //! ended.
 //!
 //! The handlers run in the thread that forks, before the fork and after it in both processes. In the child
@@ -17,10 +17,12 @@
 use std::cell::Cell;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::PipeFlags;
+
+use crate::sync::lock;
 
 /// Forks that have begun. Relaxed, as all of these: threads that fork and threads that let go of loans
 /// at the same moment may be in either order.
@@ -80,7 +82,7 @@ extern "C" fn after_in_parent() {
             drop(OwnedFd::from_raw_fd(write));
             OwnedFd::from_raw_fd(read)
         });
-        let mut children = children().lock().unwrap_or_else(PoisonError::into_inner);
+        let mut children = lock(children());
         // Somebody who forks again and again must not run out of descriptors.
         forget_the_gone(&mut children);
         children.push(Child { fork: BEGUN.load(Ordering::Relaxed), alive });
@@ -133,7 +135,7 @@ pub(crate) fn are_children_gone(since: u64) -> bool {
     if OVER.load(Ordering::Relaxed) != begun {
         return false;
     }
-    let mut children = children().lock().unwrap_or_else(PoisonError::into_inner);
+    let mut children = lock(children());
     forget_the_gone(&mut children);
     children.iter().all(|child| child.fork <= since)
 }

@@ -1,7 +1,7 @@
 //! The main process's side.
 //!
 //! Sending never waits: a task that finds the worker's ring full is kept here, already in shared memory,
-//! and follows at the next call. Receiving sleeps by one bell for all workers.
+//! and follows at the next call. Receiving sleeps by one doorbell for all workers.
 //!
 //! # When things end
 //!
@@ -9,7 +9,7 @@
 //!   about to send was never there. Its arena needs no repair, because nobody but it allocates there.
 //! * A worker that is killed after it has sent and before it rings wakes nobody, so the hub sleeps in
 //!   slices ([`Hub::receive`] takes the slice) and looks again.
-//! * Closing waits for nobody. Loans live on, each keeping its window mapped; all else is unmapped, and the
+//! * Closing waits for nobody. Loans live on, each keeping its mapping; all else is unmapped, and the
 //!   pages behind it go back to the system. The file's descriptor is closed.
 
 use std::collections::VecDeque;
@@ -20,11 +20,12 @@ use std::time::Duration;
 use crate::arena::Arena;
 use crate::end::End;
 use crate::file::SharedFile;
-use crate::layout::{Control, Direction, Layout};
-use crate::loan::Lent;
-use crate::parcel::Parcel;
+use crate::file_map::{Control, Direction, FileMap};
+use crate::loan::Borrowed;
+use crate::message::Message;
 use crate::park::{Futex, Woken};
-use crate::ring::Entry;
+use crate::ring::Envelope;
+use crate::sync::lock;
 use crate::{IpcError, fork};
 
 /// The main process's side of a transport: sends tasks to workers and receives what they send.
@@ -33,33 +34,33 @@ pub struct Hub {
     home: u32,
     control: Arc<Control>,
     closed: AtomicBool,
-    state: Mutex<State>,
+    inner: Mutex<HubInner>,
 }
 
 #[derive(Debug)]
-struct State {
+struct HubInner {
     /// None when closed.
     file: Option<Arc<SharedFile>>,
-    lanes: Vec<Lane>,
+    peers: Vec<Peer>,
     /// Whom to look at first, so that a busy worker does not hide the others.
     next: usize,
 }
 
 /// What the hub has for one worker.
 #[derive(Debug)]
-struct Lane {
+struct Peer {
     tasks: Arena,
     /// Sent, but not yet in the ring.
-    waiting: VecDeque<Entry>,
-    results: Arc<Lent>,
+    waiting: VecDeque<Envelope>,
+    results: Arc<Borrowed>,
 }
 
 /// How a wait ended.
 #[derive(Debug)]
 pub enum Received {
     /// With a message.
-    Parcel(Parcel),
-    /// Without: the time is over, or the bell rang for somebody else.
+    Message(Message),
+    /// Without: the time is over, or the doorbell rang for somebody else.
     Nothing,
     /// A signal came.
     Signal,
@@ -70,44 +71,43 @@ pub enum Received {
 impl Hub {
     /// A hub for so many workers.
     pub fn new(workers: usize) -> Result<Hub, IpcError> {
-        let layout = Layout::new(workers)?;
-        Hub::over(Arc::new(SharedFile::create("feedline", layout.file_len())?), layout)
+        let file_map = FileMap::new(workers)?;
+        Hub::over(Arc::new(SharedFile::create("feedline", file_map.file_len())?), file_map)
     }
 
     /// A hub over a new file.
-    pub(crate) fn over(file: Arc<SharedFile>, layout: Layout) -> Result<Hub, IpcError> {
+    pub(crate) fn over(file: Arc<SharedFile>, file_map: FileMap) -> Result<Hub, IpcError> {
         fork::watch();
-        let control = Arc::new(Control::create(&file, layout)?);
-        let lanes = (0..layout.workers()).map(|worker| {
-            let region = layout.region(worker, Direction::Tasks);
+        let control = Arc::new(Control::create(&file, file_map)?);
+        let peers = (0..file_map.workers()).map(|worker| {
+            let region = file_map.region(worker, Direction::Tasks);
             let (file, control) = (Arc::clone(&file), Arc::clone(&control));
-            Lane {
-                tasks: Arena::new(Arc::clone(&file), region, layout.slot()),
+            Peer {
+                tasks: Arena::new(Arc::clone(&file), region, file_map.chunk()),
                 waiting: VecDeque::new(),
-                results: Arc::new(Lent::new(file, control, worker, Direction::Results)),
+                results: Arc::new(Borrowed::new(file, control, worker, Direction::Results)),
             }
         });
-        let state = State { lanes: lanes.collect(), file: Some(file), next: 0 };
+        let inner = HubInner { peers: peers.collect(), file: Some(file), next: 0 };
         Ok(Hub {
             home: std::process::id(),
             control,
             closed: AtomicBool::new(false),
-            state: Mutex::new(state),
+            inner: Mutex::new(inner),
         })
     }
 
-    fn lock(&self) -> Result<MutexGuard<'_, State>, IpcError> {
+    fn lock(&self) -> Result<MutexGuard<'_, HubInner>, IpcError> {
         let here = std::process::id();
         if here != self.home {
             // Another thread of the parent may have held the lock, and would hold it for ever here.
             return Err(IpcError::Forked { home: self.home, here });
         }
-        // Nothing panics under the lock but a broken invariant, and then messages are lost, not memory.
-        Ok(self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        Ok(lock(&self.inner))
     }
 
     fn check(&self, worker: usize) -> Result<(), IpcError> {
-        let workers = self.control.layout().workers();
+        let workers = self.control.file_map().workers();
         if worker < workers { Ok(()) } else { Err(IpcError::NoWorker { worker, workers }) }
     }
 
@@ -115,40 +115,48 @@ impl Hub {
     /// duplicate of its descriptor. None if the hub is closed.
     pub fn worker_end(&self, worker: usize) -> Result<Option<End>, IpcError> {
         self.check(worker)?;
-        let state = self.lock()?;
-        Ok(state.file.as_ref().map(|file| End::new(Arc::clone(file), worker)))
+        let inner = self.lock()?;
+        Ok(inner.file.as_ref().map(|file| End::new(Arc::clone(file), worker)))
     }
 
     /// Sends a task to a worker. Never waits. Does nothing when the hub is closed.
     pub fn send(&self, worker: usize, payload: &[u8]) -> Result<(), IpcError> {
         self.check(worker)?;
-        let mut state = self.lock()?;
-        let Some(lane) = state.lanes.get_mut(worker) else { return Ok(()) };
-        let desk = self.control.desk(worker);
-        lane.tasks.collect(&desk.task_returns);
-        let place = lane.tasks.allocate(payload.len())?;
-        // SAFETY: the block is this process's alone until it is in the ring, and as long as the payload.
+        let mut inner = self.lock()?;
+        let Some(peer) = inner.peers.get_mut(worker) else { return Ok(()) };
+        let channel = self.control.channel(worker);
+        peer.tasks.collect(&channel.task_returns);
+        let allocation = peer.tasks.allocate(payload.len())?;
+        // SAFETY: the extent is this process's alone until it is in the ring, and as long as the payload.
         unsafe {
-            std::ptr::copy_nonoverlapping(payload.as_ptr(), place.pointer.as_ptr(), payload.len());
+            std::ptr::copy_nonoverlapping(
+                payload.as_ptr(),
+                allocation.pointer.as_ptr(),
+                payload.len(),
+            );
         }
-        lane.tasks.lend(place.block);
-        lane.tasks.disown(place.block);
-        lane.waiting.push_back(Entry { block: place.block, len: payload.len() as u64, buffers: 0 });
-        self.flush(worker, lane);
+        peer.tasks.lend(allocation.extent);
+        peer.tasks.disown(allocation.extent);
+        peer.waiting.push_back(Envelope {
+            extent: allocation.extent,
+            len: payload.len() as u64,
+            buffers: 0,
+        });
+        self.flush(worker, peer);
         Ok(())
     }
 
     /// Puts what waits into the worker's ring, as far as there is room.
-    fn flush(&self, worker: usize, lane: &mut Lane) {
-        let desk = self.control.desk(worker);
-        let before = lane.waiting.len();
-        while let Some(entry) = lane.waiting.front()
-            && desk.tasks.push(*entry)
+    fn flush(&self, worker: usize, peer: &mut Peer) {
+        let channel = self.control.channel(worker);
+        let before = peer.waiting.len();
+        while let Some(envelope) = peer.waiting.front()
+            && channel.tasks.push(*envelope)
         {
-            lane.waiting.pop_front();
+            peer.waiting.pop_front();
         }
-        if lane.waiting.len() < before {
-            desk.tasks_bell.ring(&Futex);
+        if peer.waiting.len() < before {
+            channel.tasks_doorbell.ring(&Futex);
         }
     }
 
@@ -156,33 +164,28 @@ impl Hub {
         if self.closed.load(Ordering::Relaxed) {
             return Some(Ok(Received::Closed));
         }
-        let mut state = match self.lock() {
-            Ok(state) => state,
+        let mut inner = match self.lock() {
+            Ok(inner) => inner,
             Err(error) => return Some(Err(error)),
         };
-        let workers = state.lanes.len();
+        let workers = inner.peers.len();
         for step in 0..workers {
-            let worker = (state.next + step) % workers;
-            let lane = &mut state.lanes[worker];
-            if !lane.waiting.is_empty() {
-                self.flush(worker, lane);
+            let worker = (inner.next + step) % workers;
+            let peer = &mut inner.peers[worker];
+            if !peer.waiting.is_empty() {
+                self.flush(worker, peer);
             }
-            let desk = self.control.desk(worker);
-            let entry = match desk.results.pop() {
+            let channel = self.control.channel(worker);
+            let envelope = match channel.results.pop() {
                 Ok(None) => continue,
-                Ok(Some(entry)) => entry,
-                Err(broken) => {
-                    return Some(Err(IpcError::Broken {
-                        sender: format!("worker {worker}"),
-                        what: format!("{} entries in its ring", broken.claimed),
-                    }));
-                }
+                Ok(Some(envelope)) => envelope,
+                Err(broken) => return Some(Err(peer.results.broken(broken.to_string()))),
             };
-            let parcel = Parcel::open(&lane.results, worker, entry);
-            state.next = (worker + 1) % workers;
-            drop(state);
-            desk.room_bell.ring(&Futex);
-            return Some(parcel.map(Received::Parcel));
+            let message = Message::open(&peer.results, worker, envelope);
+            inner.next = (worker + 1) % workers;
+            drop(inner);
+            channel.room_doorbell.ring(&Futex);
+            return Some(message.map(Received::Message));
         }
         None
     }
@@ -198,7 +201,7 @@ impl Hub {
         if let Some(found) = self.look() {
             return found;
         }
-        match self.control.bell().sleep_unless(&Futex, limit, || self.look()) {
+        match self.control.doorbell().sleep_unless(&Futex, limit, || self.look()) {
             Ok(found) => found,
             Err(Woken::Signal) => Ok(Received::Signal),
             Err(Woken::Look) => self.look().unwrap_or(Ok(Received::Nothing)),
@@ -207,15 +210,15 @@ impl Hub {
 
     /// Lets go of everything but loans that live. Never waits. Does nothing in a forked child.
     pub fn close(&self) {
-        let Ok(mut state) = self.lock() else { return };
+        let Ok(mut inner) = self.lock() else { return };
         // Relaxed: the lock orders what follows; a thread that waits is woken and looks.
         self.closed.store(true, Ordering::Relaxed);
-        state.file = None;
-        for lane in state.lanes.drain(..) {
-            lane.results.close();
+        inner.file = None;
+        for peer in inner.peers.drain(..) {
+            peer.results.close();
         }
-        drop(state);
-        self.control.bell().ring(&Futex);
+        drop(inner);
+        self.control.doorbell().ring(&Futex);
     }
 }
 
@@ -233,12 +236,13 @@ mod tests {
 
     /// Numbers near what could be right.
     fn number() -> impl Strategy<Value = u64> {
-        let region = Layout::new(2).expect("two are allowed").region(0, Direction::Results);
+        let region = FileMap::new(2).expect("two are allowed").region(0, Direction::Results);
         prop_oneof![
             any::<u64>(),
             0u64..300,
             (region.start - 200..region.start + 300),
-            (region.start + crate::layout::SLOT - 200..region.start + crate::layout::SLOT + 200),
+            (region.start + crate::file_map::CHUNK - 200
+                ..region.start + crate::file_map::CHUNK + 200),
             (region.end - 200..region.end + 200),
         ]
     }
@@ -247,34 +251,34 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
         fn whatever_a_broken_worker_writes_is_refused_or_harmless(
-            entry in (number(), number(), prop_oneof![Just(0), Just(1), number()]),
+            envelope in (number(), number(), prop_oneof![Just(0), Just(1), number()]),
             row in (number(), number(), number()),
         ) {
             let hub = Hub::new(2).expect("memory");
-            let layout = hub.control.layout();
-            // A sound block of 88 bytes, whose table says anything.
-            let block = layout.region(0, Direction::Results).start + crate::layout::HEADER;
-            let window = {
-                let state = hub.lock().expect("this process");
-                let file = state.file.as_ref().expect("it is open");
-                file.map(block - crate::layout::HEADER..block + 4032).expect("memory")
+            let file_map = hub.control.file_map();
+            // A sound extent of 88 bytes, whose table says anything.
+            let extent = file_map.region(0, Direction::Results).start + crate::file_map::HEADER;
+            let mapping = {
+                let inner = hub.lock().expect("this process");
+                let file = inner.file.as_ref().expect("it is open");
+                file.map(extent - crate::file_map::HEADER..extent + 4032).expect("memory")
             };
             for (i, word) in [row.0, row.1, row.2].into_iter().enumerate() {
-                let to = window.at(block..block + 88).expect("mapped").cast::<u64>();
-                // SAFETY: within the window, which is this test's.
+                let to = mapping.at(extent..extent + 88).expect("mapped").cast::<u64>();
+                // SAFETY: within the mapping, which is this test's.
                 unsafe { to.add(i).write(word) };
             }
-            let desk = hub.control.desk(0);
-            desk.results.push(Entry { block, len: 88, buffers: 1 });
-            desk.results.push(Entry { block: entry.0, len: entry.1, buffers: entry.2 });
+            let channel = hub.control.channel(0);
+            channel.results.push(Envelope { extent, len: 88, buffers: 1 });
+            channel.results.push(Envelope { extent: envelope.0, len: envelope.1, buffers: envelope.2 });
             for _ in 0..2 {
                 match hub.try_receive() {
-                    Ok(Received::Parcel(mut parcel)) => {
-                        let len = parcel.payload_len().min(4096);
-                        if len == parcel.payload_len() {
-                            parcel.copy_payload(&mut vec![0; len]);
+                    Ok(Received::Message(mut message)) => {
+                        let len = message.payload_len().min(4096);
+                        if len == message.payload_len() {
+                            message.copy_payload(&mut vec![0; len]);
                         }
-                        for loan in parcel.take_buffers() {
+                        for loan in message.take_buffers() {
                             if !loan.is_empty() {
                                 // SAFETY: first and last byte of what was lent are mapped.
                                 unsafe {

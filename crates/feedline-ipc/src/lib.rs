@@ -14,18 +14,18 @@
 //! let hub = Hub::new(1)?;
 //! let end = hub.worker_end(0)?.expect("the hub is open");
 //! // The end would go to another process, by fork or as a descriptor.
-//! let block = end.allocate(1 << 20)?;
-//! // SAFETY: the block is not shared yet, and as long.
-//! unsafe { block.pointer().write_bytes(7, 1 << 20) };
-//! // SAFETY: the buffer is the block.
-//! let message = unsafe { end.pack(b"sevens", &[(block.pointer().as_ptr(), 1 << 20)])? };
+//! let extent = end.allocate(1 << 20)?;
+//! // SAFETY: the extent is not shared yet, and as long.
+//! unsafe { extent.pointer().write_bytes(7, 1 << 20) };
+//! // SAFETY: the buffer is the extent.
+//! let message = unsafe { end.pack(b"sevens", &[(extent.pointer().as_ptr(), 1 << 20)])? };
 //! assert!(matches!(message.post(patience)?, Posted::Done));
 //!
-//! let Received::Parcel(mut parcel) = hub.receive(patience)? else { panic!("it was sent") };
-//! let mut payload = vec![0; parcel.payload_len()];
-//! parcel.copy_payload(&mut payload);
+//! let Received::Message(mut message) = hub.receive(patience)? else { panic!("it was sent") };
+//! let mut payload = vec![0; message.payload_len()];
+//! message.copy_payload(&mut payload);
 //! assert_eq!(payload, b"sevens");
-//! assert_eq!(parcel.take_buffers()[0].len(), 1 << 20);
+//! assert_eq!(message.take_buffers()[0].len(), 1 << 20);
 //! # Ok(())
 //! # }
 //! # #[cfg(not(target_os = "linux"))]
@@ -35,10 +35,10 @@
 //! | file | what is told there |
 //! | --- | --- |
 //! | `hub.rs`, `end.rs` | the two sides, and how they end |
-//! | `parcel.rs`, `loan.rs`, `coverage.rs` | a message as it arrives; what is borrowed, held and given back |
-//! | `arena.rs`, `shelf.rs`, `extents.rs` | where blocks are made, and when memory goes back |
-//! | `layout.rs`, `file.rs`, `windows.rs` | the shared file: what is where, what is mapped |
-//! | `ring.rs`, `bell.rs`, `returns.rs` | the lock-free protocols |
+//! | `message.rs`, `loan.rs`, `coverage.rs` | a message as it arrives; what is borrowed, held and given back |
+//! | `arena.rs`, `free_list.rs`, `stretches.rs` | where extents are made, and when memory goes back |
+//! | `file_map.rs`, `file.rs`, `mappings.rs` | the shared file: what is where, what is mapped |
+//! | `ring.rs`, `doorbell.rs`, `returns.rs` | the lock-free protocols |
 //! | `park.rs` | sleeping between processes |
 //! | `fork.rs` | children that see what their parent held |
 //! | `models/` | loom models of the protocols (`make loom`) |
@@ -46,7 +46,7 @@
 //! The crate is empty on systems other than Linux.
 #![cfg(target_os = "linux")]
 
-mod bell;
+mod doorbell;
 mod park;
 mod returns;
 mod ring;
@@ -61,34 +61,34 @@ mod end;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
-mod extents;
-#[cfg(not(loom))]
 mod file;
+#[cfg(not(loom))]
+mod file_map;
 #[cfg(not(loom))]
 mod fork;
 #[cfg(not(loom))]
-mod hub;
+mod free_list;
 #[cfg(not(loom))]
-mod layout;
+mod hub;
 #[cfg(all(test, not(loom)))]
 mod lifetimes;
 #[cfg(not(loom))]
 mod loan;
 #[cfg(not(loom))]
-mod parcel;
+mod mappings;
 #[cfg(not(loom))]
-mod shelf;
+mod message;
 #[cfg(not(loom))]
-mod windows;
+mod stretches;
 
 #[cfg(all(test, loom))]
 mod models;
 
 #[cfg(not(loom))]
 pub use {
-    end::{Attempt, Block, End, Outgoing, Posted},
+    end::{Attempt, End, Extent, Outgoing, Posted},
     error::IpcError,
     hub::{Hub, Received},
     loan::Loan,
-    parcel::Parcel,
+    message::Message,
 };

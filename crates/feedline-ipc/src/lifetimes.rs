@@ -1,5 +1,5 @@
 //! Whatever is made, lent, kept, returned and closed in whatever order: what is held stays as it was, byte for
-//! byte, and what nobody holds has no memory. Both sides are in this process, over a file of small slots.
+//! byte, and what nobody holds has no memory. Both sides are in this process, over a file of small chunks.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,26 +10,26 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::end::{Block, End, Posted};
+use crate::end::{End, Extent, Posted};
 use crate::file::SharedFile;
+use crate::file_map::{Direction, FileMap, HEADER};
 use crate::hub::{Hub, Received};
-use crate::layout::{Direction, HEADER, Layout};
 use crate::loan::Loan;
 
-const SLOT: u64 = 64 << 10;
-const SLOTS: u64 = 48;
+const CHUNK: u64 = 64 << 10;
+const CHUNKS: u64 = 48;
 
 #[derive(Clone, Debug)]
-enum Step {
-    /// The worker makes a block and writes it.
+enum Action {
+    /// The worker makes an extent and writes it.
     Make(usize),
-    /// The worker sends a part of a block that it has, and the hub holds it.
+    /// The worker sends a part of an extent that it has, and the hub holds it.
     Send(Index, Index, Index),
     /// The worker sends bytes that are in none, and the hub holds them.
     Copy(usize),
-    /// The worker packs a message with a block that it has, and does not send it.
+    /// The worker packs a message with an extent that it has, and does not send it.
     PackOnly(Index),
-    /// The worker lets go of a block.
+    /// The worker lets go of an extent.
     Disown(Index),
     /// The hub's process lets go of what it holds.
     Drop(Index),
@@ -38,20 +38,20 @@ enum Step {
 }
 
 fn size() -> impl Strategy<Value = usize> {
-    let slot = SLOT as usize;
-    prop_oneof![0..200usize, 0..slot / 4, slot / 4..slot, slot - 70..6 * slot]
+    let chunk = CHUNK as usize;
+    prop_oneof![0..200usize, 0..chunk / 4, chunk / 4..chunk, chunk - 70..6 * chunk]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Action> {
     let index = any::<Index>;
     prop_oneof![
-        3 => size().prop_map(Step::Make),
-        3 => (index(), index(), index()).prop_map(|(block, a, b)| Step::Send(block, a, b)),
-        2 => size().prop_map(Step::Copy),
-        1 => index().prop_map(Step::PackOnly),
-        3 => index().prop_map(Step::Disown),
-        3 => index().prop_map(Step::Drop),
-        1 => Just(Step::Pause),
+        3 => size().prop_map(Action::Make),
+        3 => (index(), index(), index()).prop_map(|(extent, a, b)| Action::Send(extent, a, b)),
+        2 => size().prop_map(Action::Copy),
+        1 => index().prop_map(Action::PackOnly),
+        3 => index().prop_map(Action::Disown),
+        3 => index().prop_map(Action::Drop),
+        1 => Just(Action::Pause),
     ]
 }
 
@@ -63,96 +63,96 @@ struct World {
     region: Range<u64>,
     /// As the machine has it, and as it is pretended to be.
     pages: [u64; 2],
-    blocks: Vec<(Block, Vec<u8>)>,
-    /// Each with its block's place in the file.
+    extents: Vec<(Extent, Vec<u8>)>,
+    /// Each with its extent's place in the file.
     held: Vec<(Loan, Vec<u8>, Range<u64>)>,
     made: u8,
 }
 
 impl World {
     fn new(pages: u64) -> World {
-        let layout = Layout::small(SLOT, SLOTS);
-        let file = SharedFile::create("test", layout.file_len()).expect("memory");
+        let file_map = FileMap::small(CHUNK, CHUNKS);
+        let file = SharedFile::create("test", file_map.file_len()).expect("memory");
         let real = file.page();
         let file = file.with_page(pages * real);
         let fd = rustix::io::dup(&file).expect("a descriptor");
-        let hub = Hub::over(Arc::new(file), layout).expect("memory");
+        let hub = Hub::over(Arc::new(file), file_map).expect("memory");
         World {
             end: hub.worker_end(0).expect("there is one").expect("it is open"),
             hub,
             fd,
-            region: layout.region(0, Direction::Results),
+            region: file_map.region(0, Direction::Results),
             pages: [real, pages * real],
-            blocks: Vec::new(),
+            extents: Vec::new(),
             held: Vec::new(),
             made: 0,
         }
     }
 
-    /// Bytes that differ from place to place and from block to block, none of them 0.
+    /// Bytes that differ from place to place and from extent to extent, none of them 0.
     fn pattern(&mut self, len: usize) -> Vec<u8> {
         self.made = self.made.wrapping_add(1);
         (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(self.made) | 1).collect()
     }
 
     /// Sends a buffer. The region may be full.
-    fn send(&mut self, buffer: &[u8], block: Option<Range<u64>>) {
+    fn send(&mut self, buffer: &[u8], extent: Option<Range<u64>>) {
         // SAFETY: the buffer is a slice that lives.
         let Ok(message) = (unsafe { self.end.pack(b"?", &[(buffer.as_ptr(), buffer.len())]) })
         else {
             return;
         };
         assert!(matches!(message.post(Duration::ZERO), Ok(Posted::Done)));
-        let Ok(Received::Parcel(mut parcel)) = self.hub.try_receive() else {
+        let Ok(Received::Message(mut message)) = self.hub.try_receive() else {
             panic!("it was sent")
         };
-        let loan = parcel.take_buffers().pop().expect("one buffer");
-        let block = block.unwrap_or_else(|| place(loan.block(), buffer.len()));
-        self.held.push((loan, buffer.to_vec(), block));
+        let loan = message.take_buffers().pop().expect("one buffer");
+        let extent = extent.unwrap_or_else(|| bytes_of(loan.extent(), buffer.len()));
+        self.held.push((loan, buffer.to_vec(), extent));
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: Action) {
         match step {
-            Step::Make(len) => {
-                let Ok(block) = self.end.allocate(len) else { return };
+            Action::Make(len) => {
+                let Ok(extent) = self.end.allocate(len) else { return };
                 let bytes = self.pattern(len);
-                // SAFETY: the block is new and as long.
-                unsafe { bytes.as_ptr().copy_to_nonoverlapping(block.pointer().as_ptr(), len) };
-                self.blocks.push((block, bytes));
+                // SAFETY: the extent is new and as long.
+                unsafe { bytes.as_ptr().copy_to_nonoverlapping(extent.pointer().as_ptr(), len) };
+                self.extents.push((extent, bytes));
             }
-            Step::Send(block, a, b) if !self.blocks.is_empty() => {
-                let (block, bytes) = &self.blocks[block.index(self.blocks.len())];
+            Action::Send(extent, a, b) if !self.extents.is_empty() => {
+                let (extent, bytes) = &self.extents[extent.index(self.extents.len())];
                 let (a, b) = (a.index(bytes.len() + 1), b.index(bytes.len() + 1));
-                // SAFETY: within the block, which nobody writes any more.
+                // SAFETY: within the extent, which nobody writes any more.
                 let part = unsafe {
                     std::slice::from_raw_parts(
-                        block.pointer().add(a.min(b)).as_ptr(),
+                        extent.pointer().add(a.min(b)).as_ptr(),
                         a.abs_diff(b),
                     )
                 };
-                // Nothing is nowhere, so it gets a block of its own.
-                let place = (!part.is_empty()).then(|| place(block.block(), block.len()));
+                // Nothing is nowhere, so it gets an extent of its own.
+                let place = (!part.is_empty()).then(|| bytes_of(extent.extent(), extent.len()));
                 self.send(part, place);
             }
-            Step::Copy(len) => {
+            Action::Copy(len) => {
                 let bytes = self.pattern(len);
                 self.send(&bytes, None);
             }
-            Step::PackOnly(block) if !self.blocks.is_empty() => {
-                let (block, _) = &self.blocks[block.index(self.blocks.len())];
-                // SAFETY: the buffer is the block.
-                drop(unsafe { self.end.pack(b"!", &[(block.pointer().as_ptr(), block.len())]) });
+            Action::PackOnly(extent) if !self.extents.is_empty() => {
+                let (extent, _) = &self.extents[extent.index(self.extents.len())];
+                // SAFETY: the buffer is the extent.
+                drop(unsafe { self.end.pack(b"!", &[(extent.pointer().as_ptr(), extent.len())]) });
             }
-            Step::Disown(block) if !self.blocks.is_empty() => {
-                self.blocks.swap_remove(block.index(self.blocks.len()));
+            Action::Disown(extent) if !self.extents.is_empty() => {
+                self.extents.swap_remove(extent.index(self.extents.len()));
             }
-            Step::Drop(held) if !self.held.is_empty() => {
+            Action::Drop(held) if !self.held.is_empty() => {
                 self.held.swap_remove(held.index(self.held.len()));
             }
-            Step::Pause => {
+            Action::Pause => {
                 assert!(self.end.receive(Duration::ZERO).is_ok());
             }
-            Step::Send(..) | Step::PackOnly(_) | Step::Disown(_) | Step::Drop(_) => {}
+            Action::Send(..) | Action::PackOnly(_) | Action::Disown(_) | Action::Drop(_) => {}
         }
     }
 
@@ -162,11 +162,11 @@ impl World {
             let found = unsafe { std::slice::from_raw_parts(loan.pointer().as_ptr(), loan.len()) };
             assert!(found == bytes, "{} held bytes have changed", bytes.len());
         }
-        for (block, bytes) in &self.blocks {
+        for (extent, bytes) in &self.extents {
             // SAFETY: as above.
             let found =
-                unsafe { std::slice::from_raw_parts(block.pointer().as_ptr(), block.len()) };
-            assert!(found == bytes, "{} bytes of a block have changed", bytes.len());
+                unsafe { std::slice::from_raw_parts(extent.pointer().as_ptr(), extent.len()) };
+            assert!(found == bytes, "{} bytes of an extent have changed", bytes.len());
         }
     }
 
@@ -195,14 +195,15 @@ impl World {
             .collect()
     }
 
-    /// After a pause: blocks in use have memory, and little else.
+    /// After a pause: extents in use have memory, and little else.
     fn check_idle(&self) {
-        let blocks = self.blocks.iter().map(|(block, _)| place(block.block(), block.len()));
-        let used = blocks.chain(self.held.iter().map(|(_, _, block)| block.clone()));
+        let extents =
+            self.extents.iter().map(|(extent, _)| bytes_of(extent.extent(), extent.len()));
+        let used = extents.chain(self.held.iter().map(|(_, _, extent)| extent.clone()));
         let used = self.touched(used, self.pages[1]);
         let spare = self.resident().difference(&used).count() as u64 * self.pages[0];
-        // An eighth of a slot may stay for small blocks, and for large ones, each as whole pages.
-        assert!(spare <= 2 * (SLOT / 8 + self.pages[1]), "{spare} bytes are not in use");
+        // An eighth of a chunk may stay for small extents, and for large ones, each as whole pages.
+        assert!(spare <= 2 * (CHUNK / 8 + self.pages[1]), "{spare} bytes are not in use");
     }
 
     /// After the end: what is held has memory, and nothing else.
@@ -215,9 +216,9 @@ impl World {
     }
 }
 
-/// A block with its header.
-fn place(block: u64, len: usize) -> Range<u64> {
-    block - HEADER..block + len as u64
+/// An extent with its header.
+fn bytes_of(extent: u64, len: usize) -> Range<u64> {
+    extent - HEADER..extent + len as u64
 }
 
 proptest! {
@@ -230,7 +231,7 @@ proptest! {
     ) {
         let mut world = World::new(pages);
         for step in steps {
-            let pause = matches!(step, Step::Pause);
+            let pause = matches!(step, Action::Pause);
             world.step(step);
             world.check_bytes();
             if pause {
@@ -238,11 +239,11 @@ proptest! {
             }
         }
         world.hub.close();
-        world.blocks.clear();
+        world.extents.clear();
         for drop in drops {
             world.check_closed();
             world.check_bytes();
-            world.step(Step::Drop(drop));
+            world.step(Action::Drop(drop));
         }
         world.held.clear();
         world.check_closed();

@@ -1,40 +1,41 @@
-//! Blocks that the other process has lent to this one.
+//! Extents that the other process has lent to this one.
 //!
-//! A block that arrives is checked against its region and becomes a [`Loan`], which gives it back when
+//! An extent that arrives is checked against its region and becomes a [`Loan`], which gives it back when
 //! it is dropped, on any thread. What is held is noted byte by byte (see `coverage.rs`), so that on
-//! [`Lent::close`] everything else can go back to the system although some blocks are kept for ever: pages of
-//! which no byte is held, whatever windows show them and whatever blocks were there before.
+//! [`Borrowed::close`] everything else can go back to the system although some extents are kept for ever: pages of
+//! which no byte is held, whatever mappings show them and whatever extents were there before.
 //!
-//! In a forked child loans are dropped without a trace: the block is the parent's to give back. And a
-//! block that was held during a fork waits until the child has ended, which may still look at it (see
+//! In a forked child loans are dropped without a trace: the extent is the parent's to give back. And an
+//! extent that was held during a fork waits until the child has ended, which may still look at it (see
 //! `fork.rs`). If the hub is closed before, its memory goes when the last process that maps it has ended.
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use crate::coverage::Coverage;
-use crate::file::{SharedFile, Window, touched_pages, whole_pages};
-use crate::layout::{Control, Direction, HEADER};
+use crate::file::{Mapping, SharedFile, touched_pages, whole_pages};
+use crate::file_map::{Control, Direction, HEADER};
+use crate::mappings::Mappings;
 use crate::returns::Header;
-use crate::windows::Windows;
+use crate::sync::lock;
 use crate::{IpcError, fork};
 
 /// What one process has borrowed of one region.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct Borrowed {
     control: Arc<Control>,
     worker: usize,
     direction: Direction,
     region: Range<u64>,
     home: u32,
-    state: Mutex<State>,
+    inner: Mutex<BorrowedInner>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BorrowedInner {
     /// None when closed.
-    windows: Option<Windows>,
+    mappings: Option<Mappings>,
     held: Coverage,
     /// Let go, but children may look at them.
     waiting: Vec<Waiting>,
@@ -43,23 +44,23 @@ struct State {
 /// A loan that cannot be given back yet.
 #[derive(Debug)]
 struct Waiting {
-    block: u64,
+    extent: u64,
     bytes: Range<u64>,
     forks: u64,
-    window: Arc<Window>,
+    mapping: Arc<Mapping>,
 }
 
-/// Bytes of a block that the other process has lent to this one. Dropping it gives them back.
+/// Bytes of an extent that the other process has lent to this one. Dropping it gives them back.
 #[derive(Debug)]
 pub struct Loan {
     pointer: NonNull<u8>,
     len: usize,
-    block: u64,
+    extent: u64,
     /// Where the bytes are in the file.
     bytes: Range<u64>,
     forks: u64,
-    window: Arc<Window>,
-    lent: Arc<Lent>,
+    mapping: Arc<Mapping>,
+    of: Arc<Borrowed>,
 }
 
 // SAFETY: a loan is a range of shared memory that it keeps mapped; it touches none of it but the header's
@@ -90,9 +91,9 @@ impl Loan {
 
 #[cfg(test)]
 impl Loan {
-    /// Where its block begins in the file.
-    pub(crate) fn block(&self) -> u64 {
-        self.block
+    /// Where its extent begins in the file.
+    pub(crate) fn extent(&self) -> u64 {
+        self.extent
     }
 
     /// Where its bytes are in the file.
@@ -103,141 +104,150 @@ impl Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        if std::process::id() == self.lent.home {
-            self.lent.let_go(self);
+        if std::process::id() == self.of.home {
+            self.of.let_go(self);
             fork::loan_dropped();
         }
     }
 }
 
-impl Lent {
+impl Borrowed {
     pub(crate) fn new(
         file: Arc<SharedFile>,
         control: Arc<Control>,
         worker: usize,
         direction: Direction,
-    ) -> Lent {
-        let region = control.layout().region(worker, direction);
-        let state = State {
-            windows: Some(Windows::new(file, control.layout().slot())),
+    ) -> Borrowed {
+        let region = control.file_map().region(worker, direction);
+        let inner = BorrowedInner {
+            mappings: Some(Mappings::new(file, control.file_map().chunk())),
             held: Coverage::default(),
             waiting: Vec::new(),
         };
-        Lent {
+        Borrowed {
             control,
             worker,
             direction,
             region,
             home: std::process::id(),
-            state: Mutex::new(state),
+            inner: Mutex::new(inner),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under the lock but a broken invariant of the maps.
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// The error for what no sound process sends.
+    pub(crate) fn broken(&self, what: String) -> IpcError {
+        let sender = match self.direction {
+            Direction::Tasks => "the main process".to_owned(),
+            Direction::Results => format!("worker {}", self.worker),
+        };
+        IpcError::Broken { sender, what }
     }
 
-    /// Takes a loan of `len` bytes from `offset` on of the block that begins at `block`. The numbers are
+    /// Takes a loan of `len` bytes from `offset` on of the extent that begins at `extent`. The numbers are
     /// what the other process said, and may be anything.
     pub(crate) fn borrow(
-        self: &Arc<Lent>,
-        block: u64,
+        self: &Arc<Borrowed>,
+        extent: u64,
         offset: u64,
         len: u64,
     ) -> Result<Loan, IpcError> {
-        let wrong = |what: &str| {
-            let sender = match self.direction {
-                Direction::Tasks => "the main process".to_owned(),
-                Direction::Results => format!("worker {}", self.worker),
-            };
-            let what = format!("{what}: {len} bytes at {offset} of block {block}");
-            IpcError::Broken { sender, what }
-        };
-        let end = block.checked_add(offset).and_then(|start| start.checked_add(len));
+        let wrong =
+            |what: &str| self.broken(format!("{what}: {len} bytes at {offset} of extent {extent}"));
+        let end = extent.checked_add(offset).and_then(|start| start.checked_add(len));
         let end = end.filter(|end| *end <= self.region.end).ok_or_else(|| wrong("too long"))?;
-        if block < self.region.start + HEADER || !block.is_multiple_of(HEADER) {
-            return Err(wrong("no block begins there"));
+        if extent < self.region.start + HEADER || !extent.is_multiple_of(HEADER) {
+            return Err(wrong("no extent begins there"));
         }
-        let (start, slot) = (block - HEADER, self.control.layout().slot());
-        if !start.is_multiple_of(slot) && start / slot != (end - 1) / slot {
-            return Err(wrong("no block lies across slots"));
+        let (start, chunk) = (extent - HEADER, self.control.file_map().chunk());
+        if !start.is_multiple_of(chunk) && start / chunk != (end - 1) / chunk {
+            return Err(wrong("no extent lies across chunks"));
         }
-        let bytes = block + offset..end;
-        let mut state = self.lock();
+        let bytes = extent + offset..end;
+        let mut inner = lock(&self.inner);
         let closed = IpcError::System {
             doing: "map a part of closed",
             bytes: end - start,
             source: rustix::io::Errno::BADF,
         };
-        let window = state.windows.as_mut().ok_or(closed)?.cover(start..end)?;
-        state.held.hold(bytes.clone());
-        self.look_after(&mut state);
-        drop(state);
-        let pointer = window.at(bytes.clone()).expect("`cover` covers it");
-        let (lent, forks) = (Arc::clone(self), fork::loan_made());
+        let mapping = inner.mappings.as_mut().ok_or(closed)?.cover(start..end)?;
+        inner.held.hold(bytes.clone());
+        self.look_after(&mut inner);
+        drop(inner);
+        let pointer = mapping.at(bytes.clone()).expect("`cover` covers it");
+        let (of, forks) = (Arc::clone(self), fork::loan_made());
         // `len` fits: the bytes are mapped.
-        Ok(Loan { pointer, len: len as usize, block, bytes, forks, window, lent })
+        Ok(Loan { pointer, len: len as usize, extent, bytes, forks, mapping, of })
     }
 
     fn let_go(&self, loan: &Loan) {
-        let mut state = self.lock();
-        self.look_after(&mut state);
+        let mut inner = lock(&self.inner);
+        self.look_after(&mut inner);
         if fork::are_children_gone(loan.forks) {
-            self.give_back(&mut state, loan.block, loan.bytes.clone(), &loan.window);
-        } else if state.windows.is_some() {
-            let (block, bytes, forks) = (loan.block, loan.bytes.clone(), loan.forks);
-            state.waiting.push(Waiting { block, bytes, forks, window: Arc::clone(&loan.window) });
+            self.give_back(&mut inner, loan.extent, loan.bytes.clone(), &loan.mapping);
+        } else if inner.mappings.is_some() {
+            let (extent, bytes, forks) = (loan.extent, loan.bytes.clone(), loan.forks);
+            inner.waiting.push(Waiting {
+                extent,
+                bytes,
+                forks,
+                mapping: Arc::clone(&loan.mapping),
+            });
         }
         // Else it stays noted as held: whoever looks at it keeps it, and nobody else can.
     }
 
     /// Gives back what waited for children that are gone.
-    fn look_after(&self, state: &mut State) {
-        if state.waiting.is_empty() {
+    fn look_after(&self, inner: &mut BorrowedInner) {
+        if inner.waiting.is_empty() {
             return;
         }
-        let waiting = std::mem::take(&mut state.waiting);
+        let waiting = std::mem::take(&mut inner.waiting);
         for one in waiting {
             if fork::are_children_gone(one.forks) {
-                self.give_back(state, one.block, one.bytes, &one.window);
+                self.give_back(inner, one.extent, one.bytes, &one.mapping);
             } else {
-                state.waiting.push(one);
+                inner.waiting.push(one);
             }
         }
     }
 
-    fn give_back(&self, state: &mut State, block: u64, bytes: Range<u64>, window: &Window) {
-        state.held.release(bytes.clone());
-        if state.windows.is_none() {
+    fn give_back(
+        &self,
+        inner: &mut BorrowedInner,
+        extent: u64,
+        bytes: Range<u64>,
+        mapping: &Mapping,
+    ) {
+        inner.held.release(bytes.clone());
+        if inner.mappings.is_none() {
             if !bytes.is_empty() {
                 // The pages at both ends may be shared with what others hold, and if not, go with this one.
-                for gap in state.held.gaps(touched_pages(bytes, window.page())) {
-                    window.punch(whole_pages(gap, window.page()));
+                for gap in inner.held.gaps(touched_pages(bytes, mapping.page())) {
+                    mapping.punch(whole_pages(gap, mapping.page()));
                 }
             }
             return;
         }
-        let desk = self.control.desk(self.worker);
+        let channel = self.control.channel(self.worker);
         let returns = match self.direction {
-            Direction::Tasks => &desk.task_returns,
-            Direction::Results => &desk.result_returns,
+            Direction::Tasks => &channel.task_returns,
+            Direction::Results => &channel.result_returns,
         };
-        let header = window.at(block - HEADER..block).expect("it is mapped");
+        let header = mapping.at(extent - HEADER..extent).expect("it is mapped");
         // SAFETY: mapped, aligned (checked when it was borrowed), and atomics, valid whatever is in them
         // and whoever writes.
-        returns.give_back(block, unsafe { header.cast::<Header>().as_ref() });
+        returns.give_back(extent, unsafe { header.cast::<Header>().as_ref() });
     }
 
     /// Lets go of the region: its owner is gone. Pages of which no byte is held go back to the system, also those
     /// that a forked child of this process has mapped; the others when they are dropped.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
-        let Some(windows) = state.windows.take() else { return };
+        let mut inner = lock(&self.inner);
+        let Some(mappings) = inner.mappings.take() else { return };
         // Their children keep them from now on.
-        state.waiting.clear();
-        for gap in state.held.gaps(self.region.clone()) {
-            windows.file().punch(whole_pages(gap, windows.file().page()));
+        inner.waiting.clear();
+        for gap in inner.held.gaps(self.region.clone()) {
+            mappings.file().punch(whole_pages(gap, mappings.file().page()));
         }
     }
 }

@@ -1,27 +1,27 @@
-//! A ring of entries from one process to another.
+//! A ring of envelopes from one process to another.
 //!
 //! # Protocol
 //!
-//! One producer, one consumer, `N` slots. `tail` counts the entries ever put in and is written by the
+//! One producer, one consumer, `N` cells. `tail` counts the envelopes ever put in and is written by the
 //! producer only; `head` counts those ever taken out and is written by the consumer only. Both wrap
-//! around at 2³², a multiple of `N`. The slots from `head` to `tail` are the consumer's, the others
+//! around at 2³², a multiple of `N`. The cells from `head` to `tail` are the consumer's, the others
 //! the producer's.
 //!
-//! The producer writes a slot of its own and then publishes it by one store to `tail`. Killed at any
+//! The producer writes a cell of its own and then publishes it by one store to `tail`. Killed at any
 //! instant before, it has sent nothing; after, all of it. Nothing in the ring belongs to anybody
 //! for a while only, so there is nothing to repair.
 //!
-//! The other side may be broken and write anything anywhere. Entries are read word by word as atomics, so that
-//! is no undefined behaviour; counts that cannot be are an error; what an entry says must
+//! The other side may be broken and write anything anywhere. Envelopes are read word by word as atomics, so that
+//! is no undefined behaviour; counts that cannot be are an error; what an envelope says must
 //! be checked by whoever takes it out.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// One entry: a message in the shared memory.
+/// Where a message is in the shared memory: what goes through the ring.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Entry {
-    /// Where the block with the message begins.
-    pub(crate) block: u64,
+pub(crate) struct Envelope {
+    /// Where the extent with the message begins.
+    pub(crate) extent: u64,
     /// Its length in bytes.
     pub(crate) len: u64,
     /// How many buffers go with it.
@@ -31,8 +31,14 @@ pub(crate) struct Entry {
 /// The ring says what no producer does.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BrokenRing {
-    /// How many entries it claims to have.
+    /// How many envelopes it claims to have.
     pub(crate) claimed: u32,
+}
+
+impl std::fmt::Display for BrokenRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} envelopes in its ring", self.claimed)
+    }
 }
 
 /// A cache line of its own, so that the two sides do not slow each other down.
@@ -46,7 +52,7 @@ struct Line<T>(T);
 pub(crate) struct Ring<const N: usize> {
     tail: Line<AtomicU32>,
     head: Line<AtomicU32>,
-    slots: [[AtomicU64; 3]; N],
+    cells: [[AtomicU64; 3]; N],
 }
 
 impl<const N: usize> Ring<N> {
@@ -58,32 +64,32 @@ impl<const N: usize> Ring<N> {
         Ring {
             tail: Line::default(),
             head: Line::default(),
-            slots: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
+            cells: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
         }
     }
 
-    /// Puts an entry in; false if the ring is full. For the producer only, one thread at a time.
-    pub(crate) fn push(&self, entry: Entry) -> bool {
+    /// Puts an envelope in; false if the ring is full. For the producer only, one thread at a time.
+    pub(crate) fn push(&self, envelope: Envelope) -> bool {
         let () = Self::VALID;
         let tail = self.tail.0.load(Ordering::Relaxed);
-        // Acquire: the consumer has read the slot before it stored `head` in `pop`.
+        // Acquire: the consumer has read the cell before it stored `head` in `pop`.
         let head = self.head.0.load(Ordering::Acquire);
         if tail.wrapping_sub(head) >= N as u32 {
             return false;
         }
-        let slot = &self.slots[tail as usize % N];
-        slot[0].store(entry.block, Ordering::Relaxed);
-        slot[1].store(entry.len, Ordering::Relaxed);
-        slot[2].store(entry.buffers, Ordering::Relaxed);
-        // Release: publishes the slot and all that the message is made of; pairs with `pop`.
+        let cell = &self.cells[tail as usize % N];
+        cell[0].store(envelope.extent, Ordering::Relaxed);
+        cell[1].store(envelope.len, Ordering::Relaxed);
+        cell[2].store(envelope.buffers, Ordering::Relaxed);
+        // Release: publishes the cell and all that the message is made of; pairs with `pop`.
         self.tail.0.store(tail.wrapping_add(1), Ordering::Release);
         true
     }
 
-    /// Takes the oldest entry out. For the consumer only, one thread at a time.
-    pub(crate) fn pop(&self) -> Result<Option<Entry>, BrokenRing> {
+    /// Takes the oldest envelope out. For the consumer only, one thread at a time.
+    pub(crate) fn pop(&self) -> Result<Option<Envelope>, BrokenRing> {
         let head = self.head.0.load(Ordering::Relaxed);
-        // Acquire: sees the slot and the message that `push` published.
+        // Acquire: sees the cell and the message that `push` published.
         let tail = self.tail.0.load(Ordering::Acquire);
         let claimed = tail.wrapping_sub(head);
         if claimed == 0 {
@@ -92,15 +98,15 @@ impl<const N: usize> Ring<N> {
         if claimed > N as u32 {
             return Err(BrokenRing { claimed });
         }
-        let slot = &self.slots[head as usize % N];
-        let entry = Entry {
-            block: slot[0].load(Ordering::Relaxed),
-            len: slot[1].load(Ordering::Relaxed),
-            buffers: slot[2].load(Ordering::Relaxed),
+        let cell = &self.cells[head as usize % N];
+        let envelope = Envelope {
+            extent: cell[0].load(Ordering::Relaxed),
+            len: cell[1].load(Ordering::Relaxed),
+            buffers: cell[2].load(Ordering::Relaxed),
         };
-        // Release: gives the slot back, read; pairs with `push`.
+        // Release: gives the cell back, read; pairs with `push`.
         self.head.0.store(head.wrapping_add(1), Ordering::Release);
-        Ok(Some(entry))
+        Ok(Some(envelope))
     }
 }
 
@@ -108,21 +114,21 @@ impl<const N: usize> Ring<N> {
 mod tests {
     use super::*;
 
-    fn entry(block: u64) -> Entry {
-        Entry { block, len: block + 1, buffers: block + 2 }
+    fn envelope(extent: u64) -> Envelope {
+        Envelope { extent, len: extent + 1, buffers: extent + 2 }
     }
 
     #[test]
-    fn entries_come_out_in_order_and_a_full_ring_refuses() {
+    fn envelopes_come_out_in_order_and_a_full_ring_refuses() {
         let ring = Ring::<4>::new();
         for round in 0..5 {
             assert_eq!(ring.pop(), Ok(None));
             for i in 0..4 {
-                assert!(ring.push(entry(10 * round + i)));
+                assert!(ring.push(envelope(10 * round + i)));
             }
-            assert!(!ring.push(entry(99)));
+            assert!(!ring.push(envelope(99)));
             for i in 0..4 {
-                assert_eq!(ring.pop(), Ok(Some(entry(10 * round + i))));
+                assert_eq!(ring.pop(), Ok(Some(envelope(10 * round + i))));
             }
         }
     }
@@ -132,9 +138,9 @@ mod tests {
         let ring = Ring::<2>::new();
         ring.head.0.store(u32::MAX, Ordering::Relaxed);
         ring.tail.0.store(u32::MAX, Ordering::Relaxed);
-        assert!(ring.push(entry(1)) && ring.push(entry(2)) && !ring.push(entry(3)));
-        assert_eq!(ring.pop(), Ok(Some(entry(1))));
-        assert_eq!(ring.pop(), Ok(Some(entry(2))));
+        assert!(ring.push(envelope(1)) && ring.push(envelope(2)) && !ring.push(envelope(3)));
+        assert_eq!(ring.pop(), Ok(Some(envelope(1))));
+        assert_eq!(ring.pop(), Ok(Some(envelope(2))));
         assert_eq!(ring.pop(), Ok(None));
     }
 

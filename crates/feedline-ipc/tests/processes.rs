@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use feedline_ipc::{Attempt, End, Hub, IpcError, Loan, Parcel, Posted, Received};
+use feedline_ipc::{Attempt, End, Hub, IpcError, Loan, Message, Posted, Received};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
@@ -41,15 +41,15 @@ fn send(end: &End, payload: &[u8], buffers: &[&[u8]]) -> Result<(), IpcError> {
 
 fn task(end: &End) -> Result<Vec<u8>, IpcError> {
     loop {
-        if let Attempt::Done(parcel) = end.receive(SLICE)? {
-            return Ok(payload(&parcel));
+        if let Attempt::Done(message) = end.receive(SLICE)? {
+            return Ok(payload(&message));
         }
     }
 }
 
-fn payload(parcel: &Parcel) -> Vec<u8> {
-    let mut bytes = vec![0; parcel.payload_len()];
-    parcel.copy_payload(&mut bytes);
+fn payload(message: &Message) -> Vec<u8> {
+    let mut bytes = vec![0; message.payload_len()];
+    message.copy_payload(&mut bytes);
     bytes
 }
 
@@ -58,12 +58,12 @@ fn bytes(loan: &Loan) -> &[u8] {
     unsafe { std::slice::from_raw_parts(loan.pointer().as_ptr(), loan.len()) }
 }
 
-fn receive(hub: &Hub) -> Parcel {
+fn receive(hub: &Hub) -> Message {
     let begun = Instant::now();
     loop {
         assert!(begun.elapsed() < PATIENCE, "no message came");
-        if let Received::Parcel(parcel) = hub.receive(SLICE).expect("a sound message") {
-            return parcel;
+        if let Received::Message(message) = hub.receive(SLICE).expect("a sound message") {
+            return message;
         }
     }
 }
@@ -76,11 +76,11 @@ const WORKERS: usize = 3;
 
 /// Takes a message, checks it, and keeps some of its buffers, for ever or for a while.
 fn take(hub: &Hub, next: &mut [u64; WORKERS], kept: &mut Vec<(u64, Loan)>) {
-    let mut parcel = receive(hub);
-    let number = u64::from_le_bytes(payload(&parcel).try_into().expect("8 bytes"));
-    assert_eq!(number, next[parcel.worker()], "in order, per worker");
-    next[parcel.worker()] += WORKERS as u64;
-    for loan in parcel.take_buffers() {
+    let mut message = receive(hub);
+    let number = u64::from_le_bytes(payload(&message).try_into().expect("8 bytes"));
+    assert_eq!(number, next[message.worker()], "in order, per worker");
+    next[message.worker()] += WORKERS as u64;
+    for loan in message.take_buffers() {
         assert_eq!(bytes(&loan), numbers(number, loan.len()));
         if number.is_multiple_of(5) {
             kept.push((number, loan));
@@ -153,11 +153,11 @@ fn a_worker_killed_at_any_instant_has_sent_whole_messages_only() {
         kill(child, Signal::SIGKILL).unwrap();
         waitpid(child, None).unwrap();
         let mut last = None;
-        while let Received::Parcel(mut parcel) = hub.try_receive().expect("no half message") {
-            let number = u64::from_le_bytes(payload(&parcel).try_into().expect("8 bytes"));
+        while let Received::Message(mut message) = hub.try_receive().expect("no half message") {
+            let number = u64::from_le_bytes(payload(&message).try_into().expect("8 bytes"));
             assert!(last.is_none_or(|last| number == last + 1));
             last = Some(number);
-            assert_eq!(bytes(&parcel.take_buffers()[0]), numbers(number, 50_000));
+            assert_eq!(bytes(&message.take_buffers()[0]), numbers(number, 50_000));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Memory as a Python object: the buffer protocol over blocks, and over what others own.
+//! Memory as a Python object: the buffer protocol over shared memory, and over what others own.
 
 use std::ffi::{c_int, c_void};
 
-use feedline_ipc::{Block, Loan};
+use feedline_ipc::{Extent, Loan};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use pyo3::types::PyByteArray;
 
 /// Bytes that can be read and written through the buffer protocol.
 ///
-/// They belong to a block of shared memory, which goes back when the last view of it dies, or to
+/// They belong to an extent of shared memory, which goes back when the last view of it dies, or to
 /// another object, which lives as long.
 #[pyclass(frozen, module = "feedline._feedline")]
 pub struct Memory {
@@ -22,7 +22,7 @@ pub struct Memory {
 #[expect(dead_code, reason = "owned, not read")]
 enum Owner {
     Loan(Loan),
-    Block(Block),
+    Extent(Extent),
     Object(Py<PyAny>),
 }
 
@@ -32,9 +32,9 @@ impl Memory {
         Memory { address, len: loan.len() as isize, _owner: Owner::Loan(loan) }
     }
 
-    pub(crate) fn own(block: Block) -> Memory {
-        let address = block.pointer().as_ptr() as usize;
-        Memory { address, len: block.len() as isize, _owner: Owner::Block(block) }
+    pub(crate) fn own(extent: Extent) -> Memory {
+        let address = extent.pointer().as_ptr() as usize;
+        Memory { address, len: extent.len() as isize, _owner: Owner::Extent(extent) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use feedline_ipc::{Attempt, End, Hub, Outgoing, Parcel, Posted, Received};
+use feedline_ipc::{Attempt, End, Hub, Message, Outgoing, Posted, Received};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
@@ -46,11 +46,11 @@ impl Deadline {
 }
 
 /// A worker's number, the payload and the buffers.
-type Message<'py> = (usize, Bound<'py, PyBytes>, Vec<Memory>);
+type Arrived<'py> = (usize, Bound<'py, PyBytes>, Vec<Memory>);
 
-fn payload<'py>(py: Python<'py>, parcel: &Parcel) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, parcel.payload_len(), |to| {
-        parcel.copy_payload(to);
+fn payload<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, message.payload_len(), |to| {
+        message.copy_payload(to);
         Ok(())
     })
 }
@@ -102,15 +102,15 @@ impl TransportHub {
         &self,
         py: Python<'py>,
         timeout: Option<f64>,
-    ) -> PyResult<Option<Message<'py>>> {
+    ) -> PyResult<Option<Arrived<'py>>> {
         let deadline = Deadline::new(timeout)?;
         let mut received = self.hub.try_receive();
         loop {
             match received.map_err(|e| ipc_error(py, &e))? {
-                Received::Parcel(mut parcel) => {
-                    let payload = payload(py, &parcel)?;
-                    let buffers = parcel.take_buffers().into_iter().map(Memory::lent).collect();
-                    return Ok(Some((parcel.worker(), payload, buffers)));
+                Received::Message(mut message) => {
+                    let payload = payload(py, &message)?;
+                    let buffers = message.take_buffers().into_iter().map(Memory::lent).collect();
+                    return Ok(Some((message.worker(), payload, buffers)));
                 }
                 Received::Closed => return Ok(None),
                 Received::Signal | Received::Nothing => py.check_signals()?,
@@ -169,7 +169,7 @@ impl TransportEnd {
         while let Some(limit) = slice {
             let received = py.detach(|| self.end.receive(limit));
             match received.map_err(|e| ipc_error(py, &e))? {
-                Attempt::Done(parcel) => return payload(py, &parcel).map(Some),
+                Attempt::Done(message) => return payload(py, &message).map(Some),
                 Attempt::Nothing | Attempt::Signal => py.check_signals()?,
             }
             slice = deadline.slice(WORKER_PATIENCE);

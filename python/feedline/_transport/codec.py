@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from feedline._transport import tensors
+from feedline._transport.tensors import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
 __all__ = ["decode", "encode", "encode_task"]
-
-#: Arrays below this many bytes stay inside the pickle: copying them is cheaper than a buffer.
-SMALL = 8192
 
 _HEAD = 8
 

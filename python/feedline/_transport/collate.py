@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch.utils.data._utils import collate as torch_collate
 
+from feedline._transport.tensors import SMALL
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from feedline._transport.hub import WorkerEnd
 
 __all__ = ["collate_into"]
-
-#: Below this a tensor travels inside its message, so a block of its own would be a detour.
-SMALL = 8192
 
 
 @contextmanager
@@ -51,8 +50,8 @@ def collate_into(end: WorkerEnd) -> Iterator[None]:
             if size < SMALL:
                 out = torch.empty(shape, dtype=elem.dtype)
             else:
-                block = torch.frombuffer(end.native.allocate(size), dtype=elem.dtype)
-                out = block.view(shape)
+                memory = torch.frombuffer(end.native.allocate(size), dtype=elem.dtype)
+                out = memory.view(shape)
             # What does not fit is refused by torch's own function, in its words.
             with suppress(Exception):
                 return torch.stack(batch, 0, out=out)  # type: ignore[arg-type]

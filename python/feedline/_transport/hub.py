@@ -105,10 +105,10 @@ class Hub:
         Exception
             Whatever unpickling raises; the message is gone then.
         """
-        parcel = self.receive_packed(timeout)
-        if parcel is None:
+        packed = self.receive_packed(timeout)
+        if packed is None:
             raise queue.Empty
-        worker, payload, buffers = parcel
+        worker, payload, buffers = packed
         return worker, codec.decode(payload, buffers)
 
     def close(self) -> None:

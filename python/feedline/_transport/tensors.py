@@ -30,9 +30,9 @@ from feedline import _feedline
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Manifest", "Pieces"]
+__all__ = ["SMALL", "Manifest", "Pieces"]
 
-#: Pieces below this many bytes travel inside the message.
+#: What has fewer bytes travels inside its message: copying it is cheaper than memory of its own.
 SMALL = 8192
 
 #: Pieces begin at multiples of it in their storage, so that every dtype stays aligned.

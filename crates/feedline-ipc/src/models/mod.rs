@@ -3,7 +3,7 @@
 //! `make loom` runs them. loom knows neither futexes nor other processes, so sleeping is a lock and a
 //! condition here, and the two processes are two threads; `tests/` stresses the real thing.
 
-mod bell;
+mod doorbell;
 mod returns;
 
 use std::time::Duration;
@@ -36,10 +36,14 @@ impl Park for Parked {
     }
 }
 
-/// Waits by a bell until something is found.
-fn wait_for<T>(bell: &crate::bell::Bell, park: &Parked, mut look: impl FnMut() -> Option<T>) -> T {
+/// Waits by a doorbell until something is found.
+fn wait_for<T>(
+    doorbell: &crate::doorbell::Doorbell,
+    park: &Parked,
+    mut look: impl FnMut() -> Option<T>,
+) -> T {
     loop {
-        if let Ok(found) = bell.sleep_unless(park, Duration::MAX, &mut look) {
+        if let Ok(found) = doorbell.sleep_unless(park, Duration::MAX, &mut look) {
             return found;
         }
     }

@@ -1,4 +1,4 @@
-//! Blocks on their way back.
+//! Extents on their way back.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -12,16 +12,16 @@ struct Arena {
 }
 
 impl Arena {
-    /// Blocks are numbered from 1.
-    fn give_back(&self, block: u64) {
-        self.returns.give_back(block, &self.headers[block as usize - 1]);
+    /// Extents are numbered from 1.
+    fn give_back(&self, extent: u64) {
+        self.returns.give_back(extent, &self.headers[extent as usize - 1]);
     }
 
     fn collect(&self, loans: &mut [u32; 2]) {
         self.returns.collect(
             2,
-            |block| (block as usize).checked_sub(1).map(|i| &self.headers[i]),
-            |block, n| loans[block as usize - 1] += n,
+            |extent| (extent as usize).checked_sub(1).map(|i| &self.headers[i]),
+            |extent, n| loans[extent as usize - 1] += n,
         );
     }
 }
@@ -30,10 +30,10 @@ impl Arena {
 fn every_loan_comes_back_once() {
     loom::model(|| {
         let arena = Arc::new(Arena::default());
-        // Block 1 is lent twice, block 2 once; two threads of the borrower let go of them.
-        let threads = [vec![1, 2], vec![1]].map(|blocks| {
+        // Extent 1 is lent twice, extent 2 once; two threads of the borrower let go of them.
+        let threads = [vec![1, 2], vec![1]].map(|extents| {
             let arena = Arc::clone(&arena);
-            thread::spawn(move || blocks.into_iter().for_each(|block| arena.give_back(block)))
+            thread::spawn(move || extents.into_iter().for_each(|extent| arena.give_back(extent)))
         });
         let mut loans = [0; 2];
         arena.collect(&mut loans);
@@ -45,12 +45,12 @@ fn every_loan_comes_back_once() {
 }
 
 #[test]
-fn a_block_whose_loans_are_back_is_touched_by_nobody() {
+fn an_extent_whose_loans_are_back_is_touched_by_nobody() {
     loom::model(|| {
         let arena = Arc::new(Arena::default());
-        let threads = [1, 1].map(|block| {
+        let threads = [1, 1].map(|extent| {
             let arena = Arc::clone(&arena);
-            thread::spawn(move || arena.give_back(block))
+            thread::spawn(move || arena.give_back(extent))
         });
         let mut loans = [0; 2];
         arena.collect(&mut loans);

@@ -1,4 +1,4 @@
-//! A bell that one side rings when there is something to look at, and the other sleeps by.
+//! A doorbell that one side rings when there is something to look at, and the other sleeps by.
 //!
 //! # Protocol
 //!
@@ -25,15 +25,15 @@ use std::time::Duration;
 use crate::park::{Park, Woken};
 use crate::sync::{AtomicU32, Ordering, fence};
 
-/// See the module. All zeros is a bell that nobody has rung.
+/// See the module. All zeros is a doorbell that nobody has rung.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
+pub(crate) struct Doorbell {
     rung: AtomicU32,
     sleepers: AtomicU32,
 }
 
-impl Bell {
+impl Doorbell {
     /// Wakes everybody who sleeps by it. What was published before is seen by them.
     pub(crate) fn ring(&self, park: &impl Park) {
         // Release: what was published; pairs with the load in `sleep_unless`.
@@ -45,7 +45,7 @@ impl Bell {
         }
     }
 
-    /// Looks; if there is nothing, sleeps until the bell rings, a signal comes or the time is over, and
+    /// Looks; if there is nothing, sleeps until the doorbell rings, a signal comes or the time is over, and
     /// returns without looking again.
     pub(crate) fn sleep_unless<T>(
         &self,

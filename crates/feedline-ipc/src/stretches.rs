@@ -1,4 +1,4 @@
-//! Free stretches of a region, and the best one for a block.
+//! Free stretches of a region, and the best one for an extent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::file::whole_pages;
 /// A set of stretches that do not touch each other, except at multiples of `border`: no stretch lies
 /// across one of these.
 #[derive(Debug)]
-pub(crate) struct Extents {
+pub(crate) struct Stretches {
     border: u64,
     /// Start to length.
     by_start: BTreeMap<u64, u64>,
@@ -17,10 +17,10 @@ pub(crate) struct Extents {
     total: u64,
 }
 
-impl Extents {
+impl Stretches {
     /// No stretches.
-    pub(crate) fn new(border: u64) -> Extents {
-        Extents { border, by_start: BTreeMap::new(), by_len: BTreeSet::new(), total: 0 }
+    pub(crate) fn new(border: u64) -> Stretches {
+        Stretches { border, by_start: BTreeMap::new(), by_len: BTreeSet::new(), total: 0 }
     }
 
     /// Bytes in all stretches.
@@ -112,15 +112,15 @@ mod tests {
 
     use super::*;
 
-    /// A region as a list of cells, each free or not: what `Extents` must agree with.
-    fn stretches(cells: &[bool], slot: usize) -> Vec<(u64, u64)> {
+    /// A region as a list of cells, each free or not: what `Stretches` must agree with.
+    fn runs(cells: &[bool], chunk: usize) -> Vec<(u64, u64)> {
         let mut found: Vec<(u64, u64)> = Vec::new();
         for (i, free) in cells.iter().enumerate() {
             if !free {
                 continue;
             }
             match found.last_mut() {
-                Some((start, len)) if *start + *len == i as u64 && i % slot != 0 => *len += 1,
+                Some((start, len)) if *start + *len == i as u64 && i % chunk != 0 => *len += 1,
                 _ => found.push((i as u64, 1)),
             }
         }
@@ -133,36 +133,36 @@ mod tests {
             // Cells of 64 bytes, borders every 16 cells.
             let cell = 64;
             let mut cells = vec![false; 64];
-            let mut extents = Extents::new(16 * cell);
+            let mut stretches = Stretches::new(16 * cell);
             let mut taken: Vec<(u64, u64)> = (0..64).map(|i| (i, 1)).collect();
             for (what, n) in steps {
                 match what {
                     0 => {
-                        if let Some(start) = extents.take(n * cell) {
+                        if let Some(start) = stretches.take(n * cell) {
                             let start = start / cell;
                             // The shortest that is long enough.
-                            let best = stretches(&cells, 16).into_iter().filter(|(_, len)| *len >= n)
+                            let best = runs(&cells, 16).into_iter().filter(|(_, len)| *len >= n)
                                 .map(|(_, len)| len).min();
-                            let whole = stretches(&cells, 16).into_iter().find(|(s, _)| *s == start);
+                            let whole = runs(&cells, 16).into_iter().find(|(s, _)| *s == start);
                             prop_assert_eq!(whole.map(|(_, len)| len), best);
                             for i in start..start + n {
                                 prop_assert!(std::mem::replace(&mut cells[i as usize], false));
                             }
                             taken.push((start, n));
                         } else {
-                            prop_assert!(stretches(&cells, 16).iter().all(|(_, len)| *len < n));
+                            prop_assert!(runs(&cells, 16).iter().all(|(_, len)| *len < n));
                         }
                     }
                     1 => {
                         let Some((start, len)) = taken.pop() else { continue };
-                        extents.add(start * cell, len * cell);
+                        stretches.add(start * cell, len * cell);
                         cells[start as usize..(start + len) as usize].fill(true);
                     }
                     _ => {
                         // Units of four cells.
                         let units = |cells: &[bool]| cells.chunks(4).filter(|c| c.iter().all(|f| *f)).count();
                         let before = units(&cells);
-                        let cuts = extents.take_units(n * cell, 4 * cell);
+                        let cuts = stretches.take_units(n * cell, 4 * cell);
                         let cut: u64 = cuts.iter().map(|cut| cut.end - cut.start).sum();
                         prop_assert_eq!(cut, (n / 4).min(before as u64) * 4 * cell);
                         for cut in cuts {
@@ -174,9 +174,9 @@ mod tests {
                     }
                 }
                 let expected: Vec<_> =
-                    stretches(&cells, 16).into_iter().map(|(s, n)| (s * cell, n * cell)).collect();
-                prop_assert_eq!(extents.iter().collect::<Vec<_>>(), expected);
-                prop_assert_eq!(extents.total(), cells.iter().filter(|free| **free).count() as u64 * cell);
+                    runs(&cells, 16).into_iter().map(|(s, n)| (s * cell, n * cell)).collect();
+                prop_assert_eq!(stretches.iter().collect::<Vec<_>>(), expected);
+                prop_assert_eq!(stretches.total(), cells.iter().filter(|free| **free).count() as u64 * cell);
             }
         }
     }
