@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from feedline import ranks
 from feedline._arguments import flag, one_of, seconds, size, whole
 from feedline._feedline import NativeLoader
 from feedline.pipeline import check_pipeline
@@ -79,7 +80,10 @@ class Loader:
     sample_timeout
         Seconds after which a sample is given up and treated as an error.
     rank, world_size
-        Deliver the share of one of several processes; all get the same number of batches.
+        Deliver the share of one of several processes; all get the same number of batches. Where
+        neither is given, they are found when the loader is made: by `torch.distributed` or
+        `jax.distributed` if one of them is initialised, else by what torchrun, MPI or Slurm have
+        put into the environment (see Notes). Pass 0 and 1 to load everything.
     output
         ``"numpy"``, ``"torch"``, or ``"dlpack"`` for `feedline.Array`, which anything that speaks
         DLPack takes. Arrays view the loader's memory; nothing is copied. (NumPy shows bfloat16 as
@@ -103,7 +107,18 @@ class Loader:
     Raises
     ------
     TypeError, ValueError
-        For settings that cannot work; the message says what to pass instead.
+        For settings that cannot work; the message says what to pass instead. So are variables of
+        the environment that tell a rank and make no sense.
+
+    Notes
+    -----
+    Who is asked for `rank` and `world_size`, the first answer counts: the process group of
+    `torch.distributed`; `jax.distributed`; ``RANK`` and ``WORLD_SIZE``; the variables of Open MPI,
+    MVAPICH2, MPICH and Intel MPI; Slurm, within a step of srun's. A group that is initialised after
+    the loader was made, as Lightning does, still counts: when the next epoch begins, what is left
+    is dealt out to its ranks. ``print(loader)`` says which share it is. All ranks must have the
+    same `seed`. Where several processes work on the same samples (tensor or pipeline parallelism),
+    pass the rank and the size of the data-parallel group.
 
     Examples
     --------
@@ -133,8 +148,8 @@ class Loader:
         on_error: Literal["raise", "skip", "replace"] = "raise",
         max_errors: int | None = None,
         sample_timeout: float | None = None,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         output: Literal["numpy", "torch", "dlpack"] = "numpy",
         io_workers: int = 0,
         policy: str = "steal",
@@ -150,18 +165,13 @@ class Loader:
             msg = "drop_last and pad_last exclude each other; pass one of them"
             raise ValueError(msg)
         ready = one_of("order", order, ("planned", "ready")) == "ready"
-        world_size, rank = whole("world_size", world_size, 1), whole("rank", rank, 0)
-        if rank >= world_size:
-            msg = f"rank must be below world_size, {world_size}, got {rank}"
-            raise ValueError(msg)
+        share = ranks.given(rank, world_size)
         settings: dict[str, object] = {
             "batch_size": whole("batch_size", batch_size, 1, 2**32 - 1),
             "shuffle": flag("shuffle", shuffle),
             "seed": whole("seed", seed, 0),
             "boundary": "drop" if drop_last else "pad" if pad_last else "keep",
             "on_error": one_of("on_error", on_error, ("raise", "skip", "replace")),
-            "rank": rank,
-            "world_size": world_size,
             "io_workers": whole("io_workers", io_workers, 0, 4096),
             "policy": one_of("policy", policy, _POLICIES),
             "pin_memory": flag("pin_memory", pin_memory),
@@ -184,18 +194,28 @@ class Loader:
             settings["sample_timeout"] = seconds("sample_timeout", sample_timeout)
         if epochs is not None:
             settings["epochs"] = whole("epochs", epochs, 1)
-        handed_over_as = one_of("output", output, ("numpy", "torch", "dlpack"))
         self._pipeline = pipeline
-        self._native = NativeLoader(pipeline._source, pipeline._named, handed_over_as, settings)
+        self._settings = settings
+        self._output = one_of("output", output, ("numpy", "torch", "dlpack"))
+        self._begun = False
+        # Last, so that wrong arguments are told first.
+        self._share = ranks.found() if share is None else share
+        self._native = self._engine(self._share)
 
     def __len__(self) -> int:
+        self._join_group()
         return len(self._native)
 
     def __iter__(self) -> Iterator[Any]:
+        self._join_group(begin=True)
+        self._begun = True
         return self._native.epoch()
 
     def __repr__(self) -> str:
-        return f"<Loader of {len(self)} batches, {self.num_workers} workers: {self._pipeline!r}>"
+        about = f"{len(self)} batches, {self.num_workers} workers"
+        if self._share.world_size > 1:
+            about += f", {self._share}"
+        return f"<Loader of {about}: {self._pipeline!r}>"
 
     @property
     def num_workers(self) -> int:
@@ -241,6 +261,7 @@ class Loader:
         >>> [x.tolist() for (x,) in second]
         [[2, 3], [4, 5]]
         """
+        self._join_group()
         return self._native.state()
 
     def load_state_dict(self, state: Mapping[str, Any], *, force: bool = False) -> None:
@@ -323,7 +344,37 @@ class Loader:
         str
             Who waited for whom, what bounds the throughput, and what to change.
         """
-        return self._native.explain()
+        self._join_group()
+        told = self._native.explain()
+        if self._share.world_size > 1:
+            told += f" This is {self._share}."
+        return told
+
+    def _engine(self, share: ranks.Share) -> NativeLoader:
+        settings = self._settings | {"rank": share.rank, "world_size": share.world_size}
+        pipeline = self._pipeline
+        return NativeLoader(pipeline._source, pipeline._named, self._output, settings)
+
+    def _join_group(self, *, begin: bool = False) -> None:
+        """Take the share of a group of processes that was formed since the loader was made.
+
+        Many programs make their loaders before the trainer forms the group (Lightning's ``fit``,
+        Accelerate, functions that are given to spawned processes). While an epoch runs nothing
+        changes; `begin` says that the next one is about to.
+        """
+        if self._share.final or (self._begun and not begin):
+            return
+        share = ranks.of_group()
+        if share is None:
+            return
+        if not share.equals(self._share):
+            if self._begun:
+                # An epoch that was left half-way is over, as always when the next one begins.
+                self._native.epoch()
+            joined = self._engine(share)
+            joined.load_state(json.dumps(self._native.state()), False)
+            self._native = joined
+        self._share = share
 
 
 def _recipe(pipeline: Pipeline) -> str:

@@ -206,7 +206,9 @@ class Pipeline(ImageOperations):
         from feedline.loader import Loader
 
         asked = self.map(lambda *sample: np.bool_(bool(predicate(*sample))))
-        kept = np.concatenate([batch[0] for batch in Loader(asked, batch_size=256, epochs=1)])
+        # Every process needs to know of all samples, however many there are.
+        alone = Loader(asked, batch_size=256, epochs=1, rank=0, world_size=1)
+        kept = np.concatenate([batch[0] for batch in alone])
         indices = np.flatnonzero(kept)
         if len(indices) == 0:
             msg = f"filter({_name(predicate)}) keeps none of {len(self)} samples"

@@ -34,6 +34,8 @@ class Loading:
             num_workers=job.workers,
             prefetch=job.prefetch * max(job.workers, 1),
             epochs=1,
+            rank=0,  # all samples, wherever it is measured
+            world_size=1,
         )
         return map(attach, iter(self._loader))
 
