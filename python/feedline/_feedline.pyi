@@ -341,9 +341,12 @@ class Source:
         function: Any,
         takes_dict: bool,
         ragged: "dict[str, tuple[str, list[int] | None, float]]",
+        known: "tuple[list[tuple[str, str, list[int | None], str]], bool] | None" = None,
     ) -> tuple[Source, bool]:
         """
-        Samples after a Python function. Also returns whether the function makes named fields.
+        Samples after a Python function. Also returns whether the function makes named fields. What it makes
+        is learned by calling it on the first sample, unless it is `known` by now: its fields, as `fields`
+        tells them, and whether they are named.
         """
     @staticmethod
     def memory(

@@ -36,6 +36,9 @@ class Loader:
 
     Iterating over it is one epoch. While an epoch drains, the next one fills.
 
+    It pickles with its settings and its position: a copy goes on where the original is, as one that
+    was given its `state_dict`. What was measured stays behind.
+
     Parameters
     ----------
     pipeline
@@ -200,7 +203,12 @@ class Loader:
         self._begun = False
         # Last, so that wrong arguments are told first.
         self._share = ranks.found() if share is None else share
-        self._native = self._engine(self._share)
+        self._native = NativeLoader(*self._described(self._share))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._join_group()
+        settings = (self._settings, self._output, self._share)
+        return _again, (self._pipeline, *settings, self._native.state())
 
     def __len__(self) -> int:
         self._join_group()
@@ -350,10 +358,11 @@ class Loader:
             told += f" This is {self._share}."
         return told
 
-    def _engine(self, share: ranks.Share) -> NativeLoader:
+    def _described(self, share: ranks.Share) -> tuple[Any, ...]:
+        """Return what the engine's loader takes."""
         settings = self._settings | {"rank": share.rank, "world_size": share.world_size}
         pipeline = self._pipeline
-        return NativeLoader(pipeline._source, pipeline._named, self._output, settings)
+        return pipeline._source, pipeline._named, self._output, settings
 
     def _join_group(self, *, begin: bool = False) -> None:
         """Take the share of a group of processes that was formed since the loader was made.
@@ -371,10 +380,29 @@ class Loader:
             if self._begun:
                 # An epoch that was left half-way is over, as always when the next one begins.
                 self._native.epoch()
-            joined = self._engine(share)
+            joined = NativeLoader(*self._described(share))
             joined.load_state(json.dumps(self._native.state()), False)
             self._native = joined
         self._share = share
+
+
+def _again(
+    pipeline: Pipeline,
+    settings: dict[str, object],
+    output: str,
+    share: ranks.Share,
+    state: dict[str, Any],
+) -> Loader:
+    """Make the copy of a loader that goes on at a state."""
+    loader = Loader.__new__(Loader)
+    loader._pipeline = pipeline
+    loader._settings = settings
+    loader._output = output
+    loader._begun = False
+    loader._share = share.elsewhere()
+    loader._native = NativeLoader(*loader._described(loader._share))
+    loader._native.load_state(json.dumps(state), False)
+    return loader
 
 
 def _recipe(pipeline: Pipeline) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from feedline import _arguments
 from feedline._feedline import Source
 from feedline.pipeline import Pipeline
+from feedline.recipes import Recipe, changed
 
 if TYPE_CHECKING:
     import os
@@ -136,17 +137,21 @@ def images(
     if classes is None:
         classes = _has_folders(path)
     ragged = _arguments.one_of("ragged", ragged, ("longest", "packed"))
-    source = _files(path, extensions, classes, allow_empty, max_bytes, progress)
+    counted = (
+        [str(extension) for extension in extensions],
+        _arguments.flag("allow_empty", allow_empty),
+        _arguments.size("max_bytes", max_bytes),
+    )
+    progress = _arguments.flag("progress", progress)
+    folder = _Folder(path, _arguments.flag("classes", classes), *counted, progress=progress)
     settings = _settings(color, exact, orientation, max_pixels, max_memory, named)
     if masks is not None:
         beside = Path(masks)
-        settings["masks"] = _files(
-            beside, extensions, _has_folders(beside), allow_empty, max_bytes, progress
-        )
+        settings["masks"] = _Folder(beside, _has_folders(beside), *counted, progress=progress)
     for name, given, columns in (("boxes", boxes, 4), ("keypoints", keypoints, 2)):
         if given is not None:
             settings[name], settings[f"{name}_rows"] = _table(name, given, columns, ragged)
-    return Images(source, stage=f"images({path.name!r})", settings=settings)
+    return Images(folder, stage=f"images({path.name!r})", settings=settings)
 
 
 def decoded(
@@ -190,7 +195,7 @@ def decoded(
             settings |= {f"{name}_part": chosen, f"{name}_rows": ragged}
     taken = {part, mask, boxes, keypoints}
     settings["others"] = [name for name in parts if name not in taken]
-    return Images(source, stage=" | ".join(pipeline._stages), settings=settings)
+    return Images(pipeline, stage=" | ".join(pipeline._stages), settings=settings)
 
 
 class Images(Pipeline):
@@ -219,7 +224,7 @@ class Images(Pipeline):
 
     def __init__(
         self,
-        encoded: Source,
+        of: _Folder | Pipeline,
         *,
         stage: str,
         settings: dict[str, Any],
@@ -228,14 +233,18 @@ class Images(Pipeline):
         padded: bool = False,
         mixtures: tuple[tuple[str, float, int], ...] = (),
     ) -> None:
-        self._encoded = encoded
+        self._of = of
+        self._encoded = encoded = of._source
         self._stage = stage
         self._settings = settings
         self._views = views
         self._chosen = chosen
         self._padded = padded
         self._mixtures = mixtures
-        self._pictures, words = encoded.pictures([list(calls) for calls in views], settings)
+        native = dict(settings)
+        if settings["masks"] is not None:
+            native["masks"] = settings["masks"]._source
+        self._pictures, words = encoded.pictures([list(calls) for calls in views], native)
         source, stages = self._pictures, [stage]
         if chosen is not None:
             source = source.select(chosen.tolist())
@@ -248,7 +257,8 @@ class Images(Pipeline):
         if mixtures:
             stages.append(" or ".join(f"{name}(alpha={alpha:g})" for name, alpha, _ in mixtures))
             source = self._mixed(source)
-        super().__init__(source, named=settings["named"], stages=tuple(stages))
+        recipe = Recipe(_images, (of, self._state()))
+        super().__init__(source, named=settings["named"], stages=tuple(stages), recipe=recipe)
 
     @property
     def classes(self) -> list[str] | None:
@@ -508,7 +518,11 @@ class Images(Pipeline):
         return self._with(views=tuple((*calls, call) for calls in self._views))
 
     def _with(self, **changes: Any) -> Images:  # noqa: ANN401 - arguments of __init__
-        state: dict[str, Any] = {
+        return Images(self._of, **(self._state() | changes))
+
+    def _state(self) -> dict[str, Any]:
+        """All arguments of `__init__` but the first."""
+        return {
             "stage": self._stage,
             "settings": self._settings,
             "views": self._views,
@@ -516,7 +530,6 @@ class Images(Pipeline):
             "padded": self._padded,
             "mixtures": self._mixtures,
         }
-        return Images(self._encoded, **(state | changes))
 
     def _selected(self, stage: str, indices: np.ndarray) -> Pipeline:
         del stage  # told by how many were chosen of how many
@@ -573,22 +586,35 @@ def _settings(
     }
 
 
-def _files(
-    path: Path,
-    extensions: Sequence[str],
-    classes: bool,
-    allow_empty: bool,
-    max_bytes: int | str,
-    progress: bool,
-) -> Source:
-    return Source.files(
-        path,
-        [str(extension) for extension in extensions],
-        _arguments.flag("classes", classes),
-        _arguments.flag("allow_empty", allow_empty),
-        _arguments.size("max_bytes", max_bytes),
-        _arguments.flag("progress", progress),
-    )
+class _Folder:
+    """A folder of files, opened; it pickles by its path."""
+
+    def __init__(
+        self,
+        path: Path,
+        classes: bool,
+        extensions: list[str],
+        allow_empty: bool,
+        max_bytes: int,
+        *,
+        length: int | None = None,
+        progress: bool = False,
+    ) -> None:
+        self._arguments = (path.absolute(), classes, extensions, allow_empty, max_bytes)
+        self._source = Source.files(path, extensions, classes, allow_empty, max_bytes, progress)
+        if length is not None and length != len(self._source):
+            changed(str(path), length, len(self._source))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _folder, (self._arguments, len(self._source))
+
+
+def _folder(arguments: tuple[Any, ...], length: int) -> _Folder:
+    return _Folder(*arguments, length=length)
+
+
+def _images(of: _Folder | Pipeline, state: dict[str, Any]) -> Images:
+    return Images(of, **state)
 
 
 def _has_folders(path: Path) -> bool:

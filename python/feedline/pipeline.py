@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from feedline import _arguments
 from feedline._feedline import NativeLoader, Source
 from feedline.image_operations import ImageOperations
+from feedline.recipes import Portable, Recipe, again
 
 if TYPE_CHECKING:
     import os
@@ -29,6 +31,10 @@ class Pipeline(ImageOperations):
     Pipelines are made by sources (`feedline.arrays`, `feedline.npy`) and never change: each
     operation returns a new one. Nothing is loaded before a `feedline.Loader` iterates over it,
     except where an operation says so.
+
+    They pickle by what made them: paths, operations with their arguments, arrays by value (those
+    that are mapped from files, too; `feedline.npy` goes by its path). Functions that cannot be
+    imported, such as lambdas, need cloudpickle installed.
 
     Examples
     --------
@@ -50,12 +56,21 @@ class Pipeline(ImageOperations):
         *,
         named: bool,
         stages: tuple[str, ...],
-        last: _Selection | _Mapping | None = None,
+        recipe: Recipe,
     ) -> None:
         self._source = source
         self._named = named
         self._stages = stages
-        self._last = last
+        self._recipe = recipe
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return again, (self._recipe, len(self))
+
+    def __copy__(self) -> Pipeline:
+        # It never changes, so a copy may share everything.
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     def __len__(self) -> int:
         return len(self._source)
@@ -158,11 +173,14 @@ class Pipeline(ImageOperations):
         """
         _arguments.function("function", function)
         rules = _rules(ragged, fill)
-        before, called, fused = self, function, False
-        if isinstance(self._last, _Mapping):
-            before, called, fused = self._last.before, _in_turn(self._last.function, function), True
-        source, named = before._source.map(called, before._named, rules)
-        made = {name: dtype for name, dtype, *_ in source.fields()}
+        before, functions, fused = self, (Portable("map", function),), False
+        # A field with a rule is changed by it, so nothing can be fused with what comes after.
+        if self._recipe.make is _mapped and not self._recipe.arguments[2]:
+            before, earlier, *_ = self._recipe.arguments
+            functions, fused = (*earlier, *functions), True
+        stages = self._stages_with(f"map({_name(function)})", fused=fused)
+        pipeline = _mapped(before, functions, rules, stages)
+        made = {name: dtype for name, dtype, *_ in pipeline._source.fields()}
         unknown = sorted(rules.keys() - made.keys())
         if unknown:
             msg = f"ragged names {unknown}, but the function returns the fields {list(made)}"
@@ -170,9 +188,7 @@ class Pipeline(ImageOperations):
         for name, (rule, *_) in rules.items():
             if rule != "packed":
                 _check_fill(name, made[name], fill)
-        # A field with a rule is changed by it, so nothing can be fused with what comes after.
-        last = None if rules else _Mapping(before, called)
-        return self._then(f"map({_name(function)})", source, named=named, last=last, fused=fused)
+        return pipeline
 
     def filter(self, predicate: Callable[..., Any]) -> Pipeline:
         """Keep the samples for which `predicate` is true.
@@ -282,9 +298,7 @@ class Pipeline(ImageOperations):
                 msg = "zip cannot join named and unnamed fields; name them all, e.g. arrays(x=...)"
                 raise ValueError(msg)
         inner = ", ".join(" | ".join(other._stages) for other in others)
-        stages = (*self._stages, f"zip({inner})")
-        sources = [self._source, *(other._source for other in others)]
-        return joined(sources, named=self._named, stages=stages)
+        return _zipped((self, *others), (*self._stages, f"zip({inner})"))
 
     def images(self, part: str | None = None, **settings: Any) -> Images:  # noqa: ANN401 - checked
         """Decode the pictures among encoded samples, such as those of `feedline.tar`.
@@ -372,35 +386,25 @@ class Pipeline(ImageOperations):
         self._refuse_mixture("cache")
         most = _arguments.size("limit", limit)
         if where == "ram":
-            return self._then(f"cache(ram, {limit})", self._source.cache_ram(most))
+            return _kept_in_ram(self, most, (*self._stages, f"cache(ram, {limit})"))
         if where == "":
             msg = 'where must be "ram" or a folder, got an empty path; pass "." for this folder'
             raise ValueError(msg)
-        recipe = " | ".join(self._stages)
-        return self._then(f"cache(disk, {limit})", self._source.cache_disk(where, recipe, most))
+        return _kept_on_disk(self, Path(where), most, (*self._stages, f"cache(disk, {limit})"))
 
     def _selected(self, stage: str, indices: np.ndarray) -> Pipeline:
         before, fused = self, False
-        if isinstance(self._last, _Selection):
-            before, indices, fused = self._last.before, self._last.indices[indices], True
-        source = before._source.select(indices.tolist())
-        return self._then(stage, source, last=_Selection(before, indices), fused=fused)
+        if self._recipe.make is _selected:
+            # Another selection needs one table, not two.
+            before, chosen, _ = self._recipe.arguments
+            indices, fused = chosen[indices], True
+        return _selected(before, indices, self._stages_with(stage, fused=fused))
 
-    def _then(
-        self,
-        stage: str,
-        source: Source,
-        *,
-        named: bool | None = None,
-        last: _Selection | _Mapping | None = None,
-        fused: bool = False,
-    ) -> Pipeline:
-        named = self._named if named is None else named
-        stages = (*self._stages, stage)
-        if fused:
-            before = self._stages[-1].removesuffix(", fused")
-            stages = (*self._stages[:-1], f"{before} + {stage}, fused")
-        return Pipeline(source, named=named, stages=stages, last=last)
+    def _stages_with(self, stage: str, *, fused: bool) -> tuple[str, ...]:
+        if not fused:
+            return (*self._stages, stage)
+        before = self._stages[-1].removesuffix(", fused")
+        return (*self._stages[:-1], f"{before} + {stage}, fused")
 
     def _add(self, name: str, **arguments: object) -> Images:
         return self.images()._add(name, **arguments)
@@ -421,20 +425,49 @@ class Pipeline(ImageOperations):
             raise ValueError(msg)
 
 
-@dataclass(frozen=True)
-class _Selection:
-    """The last stage selects: another selection needs one table, not two."""
-
-    before: Pipeline
-    indices: np.ndarray
+# ---- what recipes call: each makes its pipeline, the first time and again
 
 
-@dataclass(frozen=True)
-class _Mapping:
-    """The last stage maps: another function is called at once, the GIL is taken once."""
+def _mapped(
+    before: Pipeline,
+    functions: tuple[Portable, ...],
+    rules: dict[str, tuple[str, list[int] | None, float]],
+    stages: tuple[str, ...],
+    known: tuple[list[tuple[str, str, list[int | None], str]], bool] | None = None,
+) -> Pipeline:
+    """Call functions in turn, at once, so that the GIL is taken once.
 
-    before: Pipeline
-    function: Callable[..., Any]
+    `known` is what they make. Without it, they are called on the first sample to learn it.
+    """
+    called = reduce(_in_turn, [portable.function for portable in functions])
+    source, named = before._source.map(called, before._named, rules, known)
+    recipe = Recipe(_mapped, (before, functions, rules, stages, (source.fields(), named)))
+    return Pipeline(source, named=named, stages=stages, recipe=recipe)
+
+
+def _selected(before: Pipeline, indices: np.ndarray, stages: tuple[str, ...]) -> Pipeline:
+    source = before._source.select(indices.tolist())
+    recipe = Recipe(_selected, (before, indices, stages))
+    return Pipeline(source, named=before._named, stages=stages, recipe=recipe)
+
+
+def _zipped(pipelines: tuple[Pipeline, ...], stages: tuple[str, ...]) -> Pipeline:
+    named = pipelines[0]._named
+    source = Source.zip([pipeline._source for pipeline in pipelines], named)
+    return Pipeline(source, named=named, stages=stages, recipe=Recipe(_zipped, (pipelines, stages)))
+
+
+def _kept_in_ram(before: Pipeline, most: int, stages: tuple[str, ...]) -> Pipeline:
+    source = before._source.cache_ram(most)
+    recipe = Recipe(_kept_in_ram, (before, most, stages))
+    return Pipeline(source, named=before._named, stages=stages, recipe=recipe)
+
+
+def _kept_on_disk(before: Pipeline, folder: Path, most: int, stages: tuple[str, ...]) -> Pipeline:
+    source = before._source.cache_disk(folder, " | ".join(before._stages), most)
+    # Copies share it, whatever folder their process is in.
+    recipe = Recipe(_kept_on_disk, (before, folder.absolute(), most, stages))
+    return Pipeline(source, named=before._named, stages=stages, recipe=recipe)
 
 
 def _in_turn(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
@@ -489,7 +522,8 @@ def concat(*pipelines: Pipeline) -> Pipeline:
     """
     source, named = _appended("concat", pipelines)
     inner = ", ".join(" | ".join(pipeline._stages) for pipeline in pipelines)
-    return Pipeline(source, named=named, stages=(f"concat({inner})",))
+    recipe = Recipe(concat, pipelines)
+    return Pipeline(source, named=named, stages=(f"concat({inner})",), recipe=recipe)
 
 
 def mix(pipelines: Sequence[Pipeline], weights: Sequence[float]) -> Pipeline:
@@ -546,12 +580,8 @@ def mix(pipelines: Sequence[Pipeline], weights: Sequence[float]) -> Pipeline:
         f"{weight:g} x ({' | '.join(pipeline._stages)})"
         for pipeline, weight in zip(pipelines, weights, strict=True)
     )
-    return Pipeline(source, named=named, stages=(f"mix({inner})",))
-
-
-def joined(sources: list[Source], *, named: bool, stages: tuple[str, ...]) -> Pipeline:
-    """Put the fields of sources side by side, renumbering those without names."""
-    return Pipeline(Source.zip(sources, named), named=named, stages=stages)
+    recipe = Recipe(mix, (pipelines, weights))
+    return Pipeline(source, named=named, stages=(f"mix({inner})",), recipe=recipe)
 
 
 def _describe(field: tuple[str, str, list[int | None], str], *, named: bool) -> str:

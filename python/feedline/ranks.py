@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from feedline._arguments import whole
 
@@ -67,6 +67,16 @@ class Share:
     def equals(self, other: Share) -> bool:
         """Whether it is the same part of the samples, whoever said so."""
         return (self.rank, self.world_size) == (other.rank, other.world_size)
+
+    def elsewhere(self) -> Share:
+        """Return the share of a loader with this one after it was copied, maybe to another process.
+
+        What was told stays. What was found is looked for again; it stays where nothing is found.
+        """
+        if self.final and self.found_by is None:
+            return self
+        now = found()
+        return replace(self, final=False) if now is ALONE else now
 
 
 #: What a process delivers that is the only one.

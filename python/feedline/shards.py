@@ -5,11 +5,13 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from feedline import _arguments
 from feedline._feedline import expand_braces, open_tar
 from feedline.pipeline import Pipeline
+from feedline.recipes import Recipe
 
 __all__ = ["tar"]
 
@@ -108,17 +110,38 @@ def tar(
                 "window is for streaming=True; without it all samples are shuffled with each other"
             )
             raise ValueError(msg)
-    source = open_tar(
+    return _opened(
         _shards(path),
         None if parts is None else _parts(parts),
-        cache_dir,
+        None if cache_dir is None else os.fsdecode(cache_dir),
         _arguments.size("max_bytes", max_bytes),
         streaming,
         window,
         _arguments.size("buffer", buffer),
-        _arguments.flag("progress", progress),
+        (f"tar({_shown(path)})",),
+        progress=_arguments.flag("progress", progress),
     )
-    return Pipeline(source, named=True, stages=(f"tar({_shown(path)})",))
+
+
+def _opened(
+    shards: list[str],
+    parts: list[str] | None,
+    cache_dir: str | None,
+    max_bytes: int,
+    streaming: bool,
+    window: int | None,
+    buffer: int,
+    stages: tuple[str, ...],
+    *,
+    progress: bool = False,
+) -> Pipeline:
+    options = (parts, cache_dir, max_bytes, streaming, window, buffer)
+    source = open_tar(shards, *options, progress)
+    # Those that were found, whatever a pattern would find now, from whatever folder.
+    shards = [str(Path(shard).absolute()) for shard in shards]
+    cache_dir = None if cache_dir is None else str(Path(cache_dir).absolute())
+    arguments = (shards, parts, cache_dir, max_bytes, streaming, window, buffer, stages)
+    return Pipeline(source, named=True, stages=stages, recipe=Recipe(_opened, arguments))
 
 
 def _shards(path: Any) -> list[str]:  # noqa: ANN401 - checked

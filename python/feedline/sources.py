@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from feedline._feedline import Source
-from feedline.pipeline import Pipeline, joined
+from feedline.pipeline import Pipeline
+from feedline.recipes import Held, Recipe
 
 if TYPE_CHECKING:
     import os
@@ -56,14 +57,21 @@ def arrays(*fields: Any, **named: Any) -> Pipeline:  # noqa: ANN401 - anything a
     if not given:
         msg = "arrays() needs at least one array, e.g. arrays(images, labels)"
         raise ValueError(msg)
-    sources = {name: _memory(name, array) for name, array in given.items()}
+    held = {name: Held(_checked(name, array)) for name, array in given.items()}
+    return _arrays(held, bool(named))
+
+
+def _arrays(held: dict[str, Held], named: bool) -> Pipeline:
+    sources = {name: _memory(name, entry.array) for name, entry in held.items()}
     lengths = {name: len(source) for name, source in sources.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         msg = f"all arrays must have the same number of rows, got {listed}"
         raise ValueError(msg)
-    stage = f"arrays({len(sources)})"
-    return joined(list(sources.values()), named=bool(named), stages=(stage,))
+    # Fields without names are numbered anew.
+    source = Source.zip(list(sources.values()), named)
+    stages = (f"arrays({len(sources)})",)
+    return Pipeline(source, named=named, stages=stages, recipe=Recipe(_arrays, (held, named)))
 
 
 def npy(path: str | os.PathLike[str], *, name: str | None = None) -> Pipeline:
@@ -97,19 +105,39 @@ def npy(path: str | os.PathLike[str], *, name: str | None = None) -> Pipeline:
     >>> len(npy(file))
     3
     """
-    path = Path(path)
+    return _npy(Path(path), name, (f"npy({Path(path).name!r})",))
+
+
+def _npy(path: Path, name: str | None, stages: tuple[str, ...]) -> Pipeline:
     field = "0" if name is None else name
     source = Source.npy_folder(field, path) if path.is_dir() else Source.npy_packed(field, path)
-    return Pipeline(source, named=name is not None, stages=(f"npy({path.name!r})",))
+    recipe = Recipe(_npy, (path.absolute(), name, stages))
+    return Pipeline(source, named=name is not None, stages=stages, recipe=recipe)
 
 
-def _memory(name: str, array: Any) -> Source:  # noqa: ANN401 - anything array-like
+def _checked(name: str, array: Any) -> Any:  # noqa: ANN401 - anything array-like
+    """Return it as an array or a tensor whose memory can be read."""
+    return _tensor(name, array) if _is_tensor(array) else _ndarray(name, array)
+
+
+def _is_tensor(array: object) -> bool:
     # By name: torch need not be installed, and whoever has a tensor has imported it.
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(array).__mro__}
-    return _tensor(name, array) if "torch.Tensor" in kinds else _ndarray(name, array)
+    return "torch.Tensor" in kinds
 
 
-def _ndarray(name: str, values: Any) -> Source:  # noqa: ANN401 - anything array-like
+def _memory(name: str, array: Any) -> Source:  # noqa: ANN401 - an array or a tensor
+    if _is_tensor(array):
+        size = array.element_size()
+        strides = [stride * size for stride in array.stride()]
+        dtype = str(array.dtype).removeprefix("torch.")
+        return Source.memory(name, array, array.data_ptr(), list(array.shape), strides, dtype)
+    address = array.__array_interface__["data"][0]
+    shape, strides = list(array.shape), list(array.strides)
+    return Source.memory(name, array, address, shape, strides, array.dtype.name)
+
+
+def _ndarray(name: str, values: Any) -> np.ndarray:  # noqa: ANN401 - anything array-like
     if isinstance(values, np.ma.MaskedArray):
         msg = f"array {name} is masked, and batches have no masks; pass its .filled(value)"
         raise TypeError(msg)
@@ -125,12 +153,10 @@ def _ndarray(name: str, values: Any) -> Source:  # noqa: ANN401 - anything array
     if array.ndim == 0:
         msg = f"array {name} is a scalar; its first axis must be the sample's"
         raise ValueError(msg)
-    address = array.__array_interface__["data"][0]
-    shape, strides = list(array.shape), list(array.strides)
-    return Source.memory(name, array, address, shape, strides, array.dtype.name)
+    return array
 
 
-def _tensor(name: str, tensor: Any) -> Source:  # noqa: ANN401 - torch need not be installed
+def _tensor(name: str, tensor: Any) -> Any:  # noqa: ANN401 - torch need not be installed
     dense = str(tensor.layout) == "torch.strided" and not tensor.is_nested
     if tensor.device.type != "cpu" or not dense:
         msg = (
@@ -146,7 +172,4 @@ def _tensor(name: str, tensor: Any) -> Source:  # noqa: ANN401 - torch need not 
     if tensor.dim() == 0:
         msg = f"tensor {name} is a scalar; its first axis must be the sample's"
         raise ValueError(msg)
-    size = tensor.element_size()
-    strides = [stride * size for stride in tensor.stride()]
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return Source.memory(name, tensor, tensor.data_ptr(), list(tensor.shape), strides, dtype)
+    return tensor

@@ -64,13 +64,15 @@ def test_samples_and_classes_are_those_of_torchvision(tmp_path_factory, tree):
 def test_labels_are_the_numbers_of_the_classes(tmp_path):
     import feedline
     from feedline.pipeline import Pipeline
+    from feedline.recipes import Recipe
 
     for place in ("dog/1.jpg", "cat/1.jpg", "cat/deep/2.png", "eel/1.webp"):
         path = tmp_path / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(place)
     theirs = by_torchvision(tmp_path)
-    pipeline = Pipeline(files(tmp_path), named=True, stages=("files",))
+    recipe = Recipe(files, (tmp_path,))
+    pipeline = Pipeline(files(tmp_path), named=True, stages=("files",), recipe=recipe)
     (batch,) = feedline.Loader(pipeline, batch_size=4, epochs=1)
     assert batch["label"].tolist() == [label for _, label in theirs.samples]
     assert batch["image"] == [Path(path).read_bytes() for path, _ in theirs.samples]

@@ -28,7 +28,7 @@ pub(crate) struct PyMap {
     scratches: Mutex<Vec<Scratch>>,
 }
 
-/// What the function's first answer says about all of them.
+/// A function of which it is known what it makes.
 pub(crate) struct Inferred {
     pub(crate) map: PyMap,
     /// Whether it answers with a dict.
@@ -76,6 +76,23 @@ impl PyMap {
         // What no batch can be made of is refused here, not when the loader is built.
         Scratch::new(map.fields.clone()).map_err(|e| PyValueError::new_err(e.to_string()))?;
         map.named = named;
+        Ok(Inferred { map, named })
+    }
+
+    /// A function of which it is known what it makes: the fields, and whether they are named.
+    pub(crate) fn known(
+        py: Python<'_>,
+        inner: Arc<dyn Dataset>,
+        function: Py<PyAny>,
+        functions: &mut Functions,
+        takes_dict: bool,
+        (fields, named): (Vec<Field>, bool),
+    ) -> PyResult<Inferred> {
+        Scratch::new(fields.clone()).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let number = functions.count();
+        let function = functions.add(py, function)?;
+        let scratches = Mutex::default();
+        let map = PyMap { inner, function, number, takes_dict, named, fields, scratches };
         Ok(Inferred { map, named })
     }
 

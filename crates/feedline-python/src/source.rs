@@ -20,6 +20,7 @@ use crate::in_memory::InMemory;
 use crate::loader::Parts;
 use crate::pictures::Call;
 use crate::trace::Trace;
+use crate::value::{self, KnownField};
 use crate::{encoded, errors, pictures};
 
 /// A native dataset.
@@ -273,19 +274,34 @@ impl Source {
         self.parts.is_some()
     }
 
-    /// Samples after a Python function. Also returns whether the function makes named fields.
-    #[pyo3(signature = (function, takes_dict, ragged: "dict[str, tuple[str, list[int] | None, float]]"))]
+    /// Samples after a Python function. Also returns whether the function makes named fields. What it makes
+    /// is learned by calling it on the first sample, unless it is `known` by now: its fields, as `fields`
+    /// tells them, and whether they are named.
+    #[pyo3(signature = (
+        function,
+        takes_dict,
+        ragged: "dict[str, tuple[str, list[int] | None, float]]",
+        known: "tuple[list[tuple[str, str, list[int | None], str]], bool] | None" = None,
+    ))]
     fn map(
         &self,
         py: Python<'_>,
         function: Py<PyAny>,
         takes_dict: bool,
         ragged: &Bound<'_, PyDict>,
+        known: Option<(Vec<KnownField>, bool)>,
     ) -> PyResult<(Source, bool)> {
         let mut functions = self.functions.clone_ref(py);
         let inner = self.dataset();
-        let Inferred { map, named } =
-            PyMap::infer(py, inner, function, &mut functions, takes_dict, ragged)?;
+        let Inferred { map, named } = match known {
+            None => PyMap::infer(py, inner, function, &mut functions, takes_dict, ragged)?,
+            Some((fields, named)) => {
+                let declare = |field: KnownField| value::declare_known(field, ragged);
+                let fields = fields.into_iter().map(declare).collect::<PyResult<_>>()?;
+                let made = (fields, named);
+                PyMap::known(py, inner, function, &mut functions, takes_dict, made)?
+            }
+        };
         let (parts, windows) = (self.parts.clone(), self.windows.clone());
         Ok((Source { parts, functions, windows, ..Source::of(map) }, named))
     }

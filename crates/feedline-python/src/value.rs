@@ -58,6 +58,33 @@ pub(crate) fn declare(
     Ok(Field::ragged(name, dtype, varying, rule))
 }
 
+/// A field as `Source.fields` tells it: its name, dtype, shape and rule.
+pub(crate) type KnownField = (String, String, Vec<Option<usize>>, String);
+
+/// The field that [`declare`] made of a value, by what is known of it. `ragged` are the rules it was made with.
+pub(crate) fn declare_known(field: KnownField, ragged: &Bound<'_, PyDict>) -> PyResult<Field> {
+    let (name, dtype, shape, rule) = field;
+    let refuse = |why: &str| PyValueError::new_err(format!("field {name:?} {why}"));
+    let known = DType::from_name(&dtype);
+    let dtype = known.ok_or_else(|| refuse(&format!("has the unknown dtype {dtype:?}")))?;
+    let rules: Option<(String, Option<Vec<usize>>, f64)> =
+        ragged.get_item(&name)?.map(|rule| rule.extract()).transpose()?;
+    let rule = match (&*rule, rules) {
+        ("text", None) => return Ok(Field::text(&name)),
+        ("bytes", None) => return Ok(Field::bytes(&name)),
+        ("fixed", None) => {
+            let shape: Option<Vec<usize>> = shape.into_iter().collect();
+            let shape = shape.ok_or_else(|| refuse("is fixed, and has an axis that varies"))?;
+            return Ok(Field::fixed(&name, dtype, shape));
+        }
+        ("packed", Some(_)) => Ragged::Packed,
+        ("padded", Some((_, Some(shape), fill))) => Ragged::PadTo { shape, fill },
+        ("longest", Some((_, None, fill))) => Ragged::PadToLongest { fill },
+        (rule, _) => return Err(refuse(&format!("is {rule}, which its rule is not"))),
+    };
+    Ok(Field::ragged(&name, dtype, shape, rule))
+}
+
 /// A field's value as a function gets it: an array of its own memory, a scalar, text or bytes.
 pub(crate) fn to_python<'py>(
     py: Python<'py>,

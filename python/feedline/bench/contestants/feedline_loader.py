@@ -91,4 +91,6 @@ def _traced(
         rows[:, 2:] += began
         return Batch(_batch(delivered).values, rows)
 
-    return pipeline._then("traced", source), attach
+    stages, recipe = (*pipeline._stages, "traced"), pipeline._recipe
+    traced = feedline.Pipeline(source, named=pipeline._named, stages=stages, recipe=recipe)
+    return traced, attach
