@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `source.rs`, `in_memory.rs` | datasets, and arrays that Python holds |
 //! | `encoded.rs` | opening folders and shards, with progress |
+//! | `settings.rs` | what is passed by name, in dicts |
 //! | `pictures.rs` | image operations, and the dataset they make |
 //! | `function.rs`, `value.rs` | samples to a Python function and back |
 //! | `call.rs` | calls from worker threads; who owns what is called |
@@ -31,6 +32,7 @@ mod one_argument;
 mod output;
 mod pictures;
 mod prepared;
+mod settings;
 mod source;
 mod state;
 mod trace;

@@ -22,6 +22,7 @@ use crate::call::Functions;
 use crate::errors::{self, SampleException};
 use crate::function::take_interrupt;
 use crate::output::Output;
+use crate::settings::Settings;
 use crate::source::Source;
 use crate::state;
 
@@ -92,14 +93,17 @@ impl NativeLoader {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<NativeLoader> {
         let output = Arc::new(Output::named(py, output)?);
-        let mut builder = describe(source, settings)?;
-        if setting(settings, "pin_memory")?.unwrap_or(false) {
+        let settings = Settings::new("a loader", settings);
+        let mut builder = describe(source, &settings)?;
+        let pinned = settings.get_if("pin_memory")?.unwrap_or(false);
+        let progress = settings.get_if("progress")?.unwrap_or(false);
+        settings.finish()?;
+        if pinned {
             match CudaHostMemory::open(None) {
                 Ok(memory) => builder = builder.page_lock(memory),
                 Err(reason) => warn_unpinned(py, &reason)?,
             }
         }
-        let progress = setting(settings, "progress")?.unwrap_or(false);
         let loader = py.detach(|| builder.build()).map_err(|e| errors::build_error(py, &e))?;
         let loader = Arc::new(loader);
         let mut loaders = LOADERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -415,13 +419,13 @@ pub(crate) fn close_all(py: Python<'_>) {
 }
 
 /// Turns the keyword arguments into a builder.
-fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBuilder> {
+fn describe(source: &Source, settings: &Settings<'_, '_>) -> PyResult<LoaderBuilder> {
     let mut builder = feedline::Loader::builder(source.dataset());
-    let shuffle: bool = setting(settings, "shuffle")?.unwrap_or(false);
+    let shuffle: bool = settings.get_if("shuffle")?.unwrap_or(false);
+    let chosen: Option<Vec<u64>> = settings.get_if("indices")?;
     let order = match source.parts() {
-        _ if settings.contains("indices")? => {
-            let indices = setting(settings, "indices")?.unwrap_or_default();
-            Order::Subset { indices, shuffle: false }
+        _ if chosen.is_some() => {
+            Order::Subset { indices: chosen.unwrap_or_default(), shuffle: false }
         }
         Some(parts) => Order::Mixed { parts: parts.to_vec(), samples: None },
         None if shuffle => match source.windows() {
@@ -433,31 +437,26 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
         None => Order::Sequential,
     };
     builder = builder.order(order);
-    if let Some(samples) = setting(settings, "batch_size")? {
+    if let Some(samples) = settings.get_if("batch_size")? {
         builder = builder.batch_size(samples);
     }
-    if let Some(seed) = setting(settings, "seed")? {
+    if let Some(seed) = settings.get_if("seed")? {
         builder = builder.seed(seed);
     }
-    if let Some(boundary) = setting::<String>(settings, "boundary")? {
-        builder = builder.boundary(match &*boundary {
-            "drop" => Boundary::Drop,
-            "pad" => Boundary::Pad,
-            _ => Boundary::Keep,
-        });
+    let boundaries = [("keep", Boundary::Keep), ("drop", Boundary::Drop), ("pad", Boundary::Pad)];
+    if let Some(boundary) = settings.choice_if("boundary", &boundaries)? {
+        builder = builder.boundary(boundary);
     }
-    if let (Some(rank), Some(world)) =
-        (setting(settings, "rank")?, setting(settings, "world_size")?)
-    {
+    if let (Some(rank), Some(world)) = (settings.get_if("rank")?, settings.get_if("world_size")?) {
         builder = builder.rank(rank, world);
     }
-    if let Some(threads) = setting(settings, "num_workers")? {
+    if let Some(threads) = settings.get_if("num_workers")? {
         builder = builder.workers(threads);
     }
-    if let Some(threads) = setting(settings, "io_workers")? {
+    if let Some(threads) = settings.get_if("io_workers")? {
         builder = builder.io_workers(threads);
     }
-    if let Some(name) = setting::<String>(settings, "policy")? {
+    if let Some(name) = settings.get_if::<String>("policy")? {
         let policy = PolicyKind::from_name(&name).ok_or_else(|| {
             let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
             PyValueError::new_err(format!(
@@ -467,26 +466,24 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
         })?;
         builder = builder.policy(policy);
     }
-    if let Some(batches) = setting(settings, "prefetch")? {
+    if let Some(batches) = settings.get_if("prefetch")? {
         builder = builder.prefetch(batches);
     }
-    if let Some(bytes) = setting(settings, "memory")? {
+    if let Some(bytes) = settings.get_if("memory")? {
         builder = builder.memory(bytes);
     }
-    if let Some(window) = setting(settings, "window")? {
+    if let Some(window) = settings.get_if("window")? {
         builder = builder.delivery(Delivery::Ready { window });
     }
-    if let Some(policy) = setting::<String>(settings, "on_error")? {
-        builder = builder.on_error(match &*policy {
-            "skip" => OnError::Skip,
-            "replace" => OnError::Replace,
-            _ => OnError::Raise,
-        });
+    let answers =
+        [("raise", OnError::Raise), ("skip", OnError::Skip), ("replace", OnError::Replace)];
+    if let Some(answer) = settings.choice_if("on_error", &answers)? {
+        builder = builder.on_error(answer);
     }
-    if let Some(samples) = setting(settings, "max_errors")? {
+    if let Some(samples) = settings.get_if("max_errors")? {
         builder = builder.max_errors(samples);
     }
-    if let Some(seconds) = setting::<f64>(settings, "sample_timeout")? {
+    if let Some(seconds) = settings.get_if::<f64>("sample_timeout")? {
         let limit = Duration::try_from_secs_f64(seconds).map_err(|_| {
             PyValueError::new_err(format!(
                 "sample_timeout must be a number of seconds above 0, got {seconds}"
@@ -494,13 +491,13 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
         })?;
         builder = builder.sample_timeout(limit);
     }
-    if let Some(count) = setting(settings, "epochs")? {
+    if let Some(count) = settings.get_if("epochs")? {
         builder = builder.epochs(count);
     }
-    if let Some(recipe) = setting::<String>(settings, "recipe")? {
+    if let Some(recipe) = settings.get_if::<String>("recipe")? {
         builder = builder.recipe(recipe);
     }
-    for json in setting::<Vec<String>>(settings, "replay")?.unwrap_or_default() {
+    for json in settings.get_if::<Vec<String>>("replay")?.unwrap_or_default() {
         builder = builder.replay(serde_json::from_str(&json).map_err(|e| {
             PyValueError::new_err(format!("replay takes what order_logs() returns: {e}"))
         })?);
@@ -509,24 +506,6 @@ fn describe(source: &Source, settings: &Bound<'_, PyDict>) -> PyResult<LoaderBui
         builder = builder.alter(Arc::clone(alter));
     }
     Ok(builder)
-}
-
-/// A setting, if it is given. The Python side has checked its type and range.
-fn setting<'py, T>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
-where
-    T: for<'a> FromPyObject<'a, 'py>,
-{
-    let Some(value) = settings.get_item(name)?.filter(|value| !value.is_none()) else {
-        return Ok(None);
-    };
-    match value.extract() {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => {
-            let error: PyErr = error.into();
-            let error = error.value(settings.py());
-            Err(PyValueError::new_err(format!("{name}: {error}, got {value:?}")))
-        }
-    }
 }
 
 /// The parts of a mixture.

@@ -12,77 +12,70 @@ use feedline::ops::image::{
     Size, Step, Tone,
 };
 use feedline::sources::{Encoded, Pictures, PicturesError, Reading, Rows, Table};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::settings::Settings;
 use crate::source::Source;
+
+/// What layouts are called.
+pub(crate) const LAYOUTS: [(&str, Layout); 2] = [("chw", Layout::Chw), ("hwc", Layout::Hwc)];
 
 /// A call: its name and its arguments, which the Python side has completed and checked for type.
 pub(crate) type Call<'py> = (String, Bound<'py, PyDict>);
 
-/// The arguments of one call.
-struct Arguments<'a, 'py>(&'a Bound<'py, PyDict>);
+fn size(given: &Settings<'_, '_>, name: &str) -> PyResult<Size> {
+    let (height, width) = given.get(name)?;
+    Ok(Size::new(height, width))
+}
 
-impl<'py> Arguments<'_, 'py> {
-    fn get<T>(&self, name: &str) -> PyResult<T>
-    where
-        T: for<'a> FromPyObject<'a, 'py>,
-    {
-        let value = self.0.get_item(name)?.ok_or_else(|| PyKeyError::new_err(name.to_string()))?;
-        match value.extract() {
-            Ok(value) => Ok(value),
-            Err(error) => {
-                let error: PyErr = error.into();
-                let error = error.value(value.py()).to_string();
-                Err(PyValueError::new_err(format!("{name}: {error}, got {value:?}")))
-            }
-        }
-    }
+fn interpolation(given: &Settings<'_, '_>) -> PyResult<Interpolation> {
+    given.choice(
+        "interpolation",
+        &[
+            ("nearest", Interpolation::Nearest),
+            ("bilinear", Interpolation::Bilinear),
+            ("bicubic", Interpolation::Bicubic),
+        ],
+    )
+}
 
-    fn size(&self, name: &str) -> PyResult<Size> {
-        let (height, width) = self.get(name)?;
-        Ok(Size::new(height, width))
-    }
+fn smooth(given: &Settings<'_, '_>) -> PyResult<bool> {
+    Ok(interpolation(given)? == Interpolation::Bilinear)
+}
 
-    fn interpolation(&self) -> PyResult<Interpolation> {
-        Ok(match &*self.get::<String>("interpolation")? {
-            "nearest" => Interpolation::Nearest,
-            "bicubic" => Interpolation::Bicubic,
-            _ => Interpolation::Bilinear,
-        })
-    }
-
-    fn smooth(&self) -> PyResult<bool> {
-        Ok(self.interpolation()? == Interpolation::Bilinear)
-    }
-
-    /// One value, or one for each of three channels.
-    fn fill(&self, name: &str) -> PyResult<Option<Fill>> {
-        let values: Option<Vec<f32>> = self.get(name)?;
-        Ok(values.map(|values| match values[..] {
-            [r, g, b] => [r, g, b],
-            [one, ..] => [one; 3],
-            [] => [0.0; 3],
-        }))
-    }
+/// One value, or one for each of three channels.
+fn fill(given: &Settings<'_, '_>, name: &str) -> PyResult<Option<Fill>> {
+    let values: Option<Vec<f32>> = given.get(name)?;
+    Ok(values.map(|values| match values[..] {
+        [r, g, b] => [r, g, b],
+        [one, ..] => [one; 3],
+        [] => [0.0; 3],
+    }))
 }
 
 /// The step that a call is.
 fn step((name, arguments): &Call<'_>) -> PyResult<Step> {
-    let given = Arguments(arguments);
+    let given = Settings::new(name, arguments);
+    let step = step_of(name, &given)?;
+    given.finish()?;
+    Ok(step)
+}
+
+fn step_of(name: &str, given: &Settings<'_, '_>) -> PyResult<Step> {
     let refuse = |error: OperationError| PyValueError::new_err(error.to_string());
-    let operation: Result<Arc<dyn Operation>, OperationError> = match &**name {
+    let operation: Result<Arc<dyn Operation>, OperationError> = match name {
         "random_resized_crop" => RandomResizedCrop::new(
-            given.size("size")?,
+            size(given, "size")?,
             given.get("scale")?,
             given.get("ratio")?,
-            given.interpolation()?,
+            interpolation(given)?,
             given.get("antialias")?,
         )
         .map(shared),
         "resize" => {
-            let (how, antialias) = (given.interpolation()?, given.get("antialias")?);
+            let (how, antialias) = (interpolation(given)?, given.get("antialias")?);
             let longest: Option<usize> = given.get("max_size")?;
             match (given.get::<Option<Vec<usize>>>("size")?.as_deref(), longest) {
                 (Some([height, width]), _) => {
@@ -93,18 +86,21 @@ fn step((name, arguments): &Call<'_>) -> PyResult<Step> {
             }
             .map(shared)
         }
-        "center_crop" => CenterCrop::new(given.size("size")?).map(shared),
+        "center_crop" => CenterCrop::new(size(given, "size")?).map(shared),
         "random_crop" => RandomCrop::new(
-            given.size("size")?,
+            size(given, "size")?,
             given.get("padding")?,
             given.get("pad_if_needed")?,
-            given.fill("fill")?.unwrap_or_default(),
-            match &*given.get::<String>("padding_mode")? {
-                "edge" => Border::Edge,
-                "reflect" => Border::Reflect,
-                "symmetric" => Border::Symmetric,
-                _ => Border::Constant,
-            },
+            fill(given, "fill")?.unwrap_or_default(),
+            given.choice(
+                "padding_mode",
+                &[
+                    ("constant", Border::Constant),
+                    ("edge", Border::Edge),
+                    ("reflect", Border::Reflect),
+                    ("symmetric", Border::Symmetric),
+                ],
+            )?,
         )
         .map(shared),
         "random_horizontal_flip" => RandomHorizontalFlip::new(given.get("p")?).map(shared),
@@ -120,13 +116,13 @@ fn step((name, arguments): &Call<'_>) -> PyResult<Step> {
         "random_grayscale" => Grayscale::random(given.get("p")?).map(shared),
         "random_rotation" => RandomRotation::new(
             given.get("degrees")?,
-            given.smooth()?,
+            smooth(given)?,
             given.get("expand")?,
             given.get("center")?,
-            given.fill("fill")?,
+            fill(given, "fill")?,
         )
         .map(shared),
-        "random_affine" => affine(&given)?.map(shared),
+        "random_affine" => affine(given)?.map(shared),
         "gaussian_blur" => {
             GaussianBlur::new(given.get("kernel_size")?, given.get("sigma")?).map(shared)
         }
@@ -134,31 +130,31 @@ fn step((name, arguments): &Call<'_>) -> PyResult<Step> {
             given.get("num_ops")?,
             given.get("magnitude")?,
             given.get("num_magnitude_bins")?,
-            given.smooth()?,
-            given.fill("fill")?,
+            smooth(given)?,
+            fill(given, "fill")?,
             &given.get::<Vec<String>>("operations")?,
         )
         .map(shared),
         "random_erasing" => {
-            let erasure = given.fill("value")?.map_or(Erasure::Noise, Erasure::Colour);
+            let erasure = fill(given, "value")?.map_or(Erasure::Noise, Erasure::Colour);
             let (p, scale, ratio) = (given.get("p")?, given.get("scale")?, given.get("ratio")?);
             return Ok(Step::Erase(RandomErasing::new(p, scale, ratio, erasure).map_err(refuse)?));
         }
         "to_dtype" => {
-            let dtype = match &*given.get::<String>("dtype")? {
-                "uint8" => Dtype::U8,
-                "float16" => Dtype::F16,
-                "bfloat16" => Dtype::Bf16,
-                _ => Dtype::F32,
-            };
+            let dtypes = [
+                ("uint8", Dtype::U8),
+                ("float16", Dtype::F16),
+                ("bfloat16", Dtype::Bf16),
+                ("float32", Dtype::F32),
+            ];
+            let dtype = given.choice("dtype", &dtypes)?;
             return Ok(Step::ToDtype { dtype, scale: given.get("scale")? });
         }
         "normalize" => {
             return Ok(Step::Normalize { mean: given.get("mean")?, std: given.get("std")? });
         }
         "layout" => {
-            let chw = given.get::<String>("layout")? == "chw";
-            return Ok(Step::Layout(if chw { Layout::Chw } else { Layout::Hwc }));
+            return Ok(Step::Layout(given.choice("layout", &LAYOUTS)?));
         }
         other => return Err(PyValueError::new_err(format!("there is no operation {other:?}"))),
     };
@@ -169,13 +165,13 @@ fn shared<O: Operation + 'static>(operation: O) -> Arc<dyn Operation> {
     Arc::new(operation)
 }
 
-fn affine(given: &Arguments<'_, '_>) -> PyResult<Result<RandomAffine, OperationError>> {
+fn affine(given: &Settings<'_, '_>) -> PyResult<Result<RandomAffine, OperationError>> {
     let made = RandomAffine::new(given.get("degrees")?);
     let translate: Option<(f64, f64)> = given.get("translate")?;
     let scale: Option<(f64, f64)> = given.get("scale")?;
     let shear: Option<Vec<f64>> = given.get("shear")?;
     let center = given.get("center")?;
-    let (smooth, fill) = (given.smooth()?, given.fill("fill")?);
+    let (smooth, fill) = (smooth(given)?, fill(given, "fill")?);
     Ok(made
         .and_then(|made| match translate {
             Some(translate) => made.translate(translate),
@@ -201,10 +197,10 @@ pub(crate) fn pictures(
     views: &[Vec<Call<'_>>],
     settings: &Bound<'_, PyDict>,
 ) -> PyResult<(Pictures, Vec<Vec<String>>)> {
-    let given = Arguments(settings);
+    let given = Settings::new("images", settings);
     let refuse = |error: PicturesError| PyValueError::new_err(error.to_string());
     let options = Options {
-        color: if given.get::<String>("color")? == "gray" { Color::Gray } else { Color::Rgb },
+        color: given.choice("color", &[("rgb", Color::Rgb), ("gray", Color::Gray)])?,
         limits: Limits { pixels: given.get("max_pixels")?, bytes: given.get("max_bytes")? },
         orientation: given.get("orientation")?,
         exact: given.get("exact")?,
@@ -241,15 +237,19 @@ pub(crate) fn pictures(
         made = py.detach(|| made.masks(masks)).map_err(refuse)?;
     }
     for name in ["boxes", "keypoints"] {
-        let rows = || -> PyResult<Rows> {
-            Ok(match &*given.get::<String>(&format!("{name}_rows"))? {
-                "longest" => Rows::Longest,
-                "packed" => Rows::Packed,
-                count => Rows::Fixed(count.parse().unwrap_or(0)),
-            })
+        let rule: String = given.get(&format!("{name}_rows"))?;
+        let rows = match (&*rule, rule.parse()) {
+            ("longest", _) => Rows::Longest,
+            ("packed", _) => Rows::Packed,
+            (_, Ok(count)) => Rows::Fixed(count),
+            _ => {
+                let words = "\"longest\", \"packed\" or a number";
+                return Err(PyValueError::new_err(format!(
+                    "{name}_rows must be {words}, got {rule:?}"
+                )));
+            }
         };
         if let Some(part) = given.get::<Option<String>>(&format!("{name}_part"))? {
-            let rows = rows()?;
             made = match name {
                 "boxes" => made.box_part(&part, rows),
                 _ => made.keypoint_part(&part, rows),
@@ -262,7 +262,6 @@ pub(crate) fn pictures(
             let table = Table::new(columns, values, offsets).map(Arc::new).ok_or_else(|| {
                 PyValueError::new_err(format!("{name} must have {columns} numbers each"))
             })?;
-            let rows = rows()?;
             made = match name {
                 "boxes" => made.boxes(table, rows),
                 _ => made.keypoints(table, rows),
@@ -283,6 +282,7 @@ pub(crate) fn pictures(
     if !given.get::<bool>("named")? {
         made = made.numbered();
     }
+    given.finish()?;
     Ok((made, words))
 }
 

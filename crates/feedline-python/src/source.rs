@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use feedline::ops::image::Layout;
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
 use feedline::sources::{Concat, Encoded, Mixing, Mixture, Pictures, Select, Watch, Zip, files};
 use feedline::{Alter, DType, Dataset, Form, Ragged, plan};
@@ -18,7 +17,8 @@ use crate::call::Functions;
 use crate::function::{Inferred, PyMap};
 use crate::in_memory::InMemory;
 use crate::loader::Parts;
-use crate::pictures::Call;
+use crate::pictures::{Call, LAYOUTS};
+use crate::settings::choice;
 use crate::trace::Trace;
 use crate::value::{self, KnownField};
 use crate::{encoded, errors, pictures};
@@ -204,13 +204,11 @@ impl Source {
         fields: (Vec<usize>, String),
         label: usize,
     ) -> PyResult<Source> {
-        let way = |(name, alpha): (String, f64)| match &*name {
-            "mixup" => (Mixture::MixUp, alpha),
-            _ => (Mixture::CutMix, alpha),
-        };
+        const WAYS: [(&str, Mixture); 2] = [("mixup", Mixture::MixUp), ("cutmix", Mixture::CutMix)];
+        let way = |(name, alpha): (String, f64)| Ok((choice("way", &name, &WAYS)?, alpha));
         let (pictures, layout) = fields;
-        let layout = if layout == "chw" { Layout::Chw } else { Layout::Hwc };
-        let ways = ways.into_iter().map(way).collect();
+        let layout = choice("layout", &layout, &LAYOUTS)?;
+        let ways = ways.into_iter().map(way).collect::<PyResult<_>>()?;
         let mixing = Mixing::new(ways, classes, (pictures, layout), label)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let (parts, pictures) = (self.parts.clone(), self.pictures.clone());
