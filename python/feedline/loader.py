@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from feedline import ranks
+from feedline import notebook, ranks
 from feedline._arguments import flag, one_of, seconds, size, whole
 from feedline._feedline import NativeLoader
 from feedline.pipeline import check_pipeline
@@ -102,7 +102,8 @@ class Loader:
         Page-lock the memory of batches, so that copies to a CUDA device are fast and asynchronous.
         Without a CUDA driver it warns and uses ordinary memory.
     progress
-        Show a progress bar on stderr.
+        Show how far each epoch is: in a notebook by a bar under the cell, on a terminal by a bar on
+        stderr, elsewhere by a line on stderr every ten seconds and at the end.
     replay
         What `order_logs` of an earlier loader with ``order="ready"`` returned: those epochs are
         delivered again, batch by batch, bit by bit.
@@ -361,6 +362,8 @@ class Loader:
     def _described(self, share: ranks.Share) -> tuple[Any, ...]:
         """Return what the engine's loader takes."""
         settings = self._settings | {"rank": share.rank, "world_size": share.world_size}
+        if settings["progress"] and notebook.is_here():
+            settings["progress"] = notebook.begin
         pipeline = self._pipeline
         return pipeline._source, pipeline._named, self._output, settings
 

@@ -104,7 +104,8 @@ def images(
     allow_empty
         Whether classes may have no pictures.
     progress
-        Show on stderr how many files were found so far.
+        Show on stderr how many files were found so far: on a terminal as they are counted,
+        elsewhere by a line every ten seconds.
 
     Returns
     -------

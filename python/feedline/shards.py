@@ -63,7 +63,8 @@ def tar(
     max_bytes
         A sample with more bytes is an error and not read.
     progress
-        Whether to count members on standard error while shards are looked through.
+        Whether to count members on standard error while shards are looked through: on a terminal
+        as they are counted, elsewhere by a line every ten seconds.
 
     Returns
     -------

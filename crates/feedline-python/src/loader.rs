@@ -9,8 +9,8 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use feedline::{
-    Boundary, CudaHostMemory, Delivery, EpochToken, Form, LoaderBuilder, Meter, Next, NoDriver,
-    OnError, Order, PolicyKind, plan,
+    Boundary, CudaHostMemory, Delivery, EpochToken, Figures, Form, LoaderBuilder, Meter, Next,
+    NoDriver, OnError, Order, PolicyKind, plan,
 };
 use pyo3::exceptions::{PyTimeoutError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
@@ -44,10 +44,30 @@ pub struct NativeLoader {
     output: Arc<Output>,
     /// Whether batches are dicts by name rather than tuples.
     named: bool,
-    /// Whether each epoch shows a progress bar.
-    progress: bool,
+    /// Where each epoch shows how far it is.
+    display: Display,
     /// What its workers call.
     functions: Functions,
+}
+
+/// Where epochs show how far they are.
+enum Display {
+    Nowhere,
+    /// On standard error: a bar, or lines in a log.
+    Stderr,
+    /// By a Python function: `begin(count)` returns `show(done, text, over)`.
+    Python(Py<PyAny>),
+}
+
+impl Display {
+    fn of(given: Option<Bound<'_, PyAny>>) -> PyResult<Display> {
+        Ok(match given {
+            None => Display::Nowhere,
+            Some(begin) if begin.is_callable() => Display::Python(begin.unbind()),
+            Some(whether) if whether.extract()? => Display::Stderr,
+            Some(_) => Display::Nowhere,
+        })
+    }
 }
 
 impl NativeLoader {
@@ -80,6 +100,9 @@ fn release(loader: Option<Arc<feedline::Loader>>) {
 #[pymethods]
 impl NativeLoader {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Display::Python(begin) = &self.display {
+            visit.call(begin)?;
+        }
         self.functions.traverse(&visit)
     }
 
@@ -96,7 +119,8 @@ impl NativeLoader {
         let settings = Settings::new("a loader", settings);
         let mut builder = describe(source, &settings)?;
         let pinned = settings.get_if("pin_memory")?.unwrap_or(false);
-        let progress = settings.get_if("progress")?.unwrap_or(false);
+        let progress: Option<Bound<'_, PyAny>> = settings.get_if("progress")?;
+        let display = Display::of(progress)?;
         settings.finish()?;
         if pinned {
             match CudaHostMemory::open(None) {
@@ -110,7 +134,7 @@ impl NativeLoader {
         loaders.retain(|loader| loader.strong_count() > 0);
         loaders.push(Arc::downgrade(&loader));
         let functions = source.functions(py);
-        Ok(NativeLoader { loader: Some(loader), output, named, progress, functions })
+        Ok(NativeLoader { loader: Some(loader), output, named, display, functions })
     }
 
     /// Batches per epoch.
@@ -123,13 +147,21 @@ impl NativeLoader {
         let loader = Arc::clone(self.loader());
         self.check(py)?;
         let token = loader.start_epoch();
-        let meter = self.progress.then(|| Meter::new(loader.left()));
+        let (meter, show) = match &self.display {
+            Display::Nowhere => (None, None),
+            Display::Stderr => (Some(Meter::new(loader.left())), None),
+            Display::Python(begin) => {
+                let show = begin.bind(py).call1((loader.left(),))?.unbind();
+                (Some(Meter::told(loader.left())), Some(show))
+            }
+        };
         let is_string = |field: &feedline::Field| matches!(field.form(), Form::Bytes { .. });
         let has_strings = loader.fields().iter().any(is_string);
         Ok(NativeEpoch {
             loader: Some(loader),
             token,
             meter: meter.map(Mutex::new),
+            show,
             output: Arc::clone(&self.output),
             named: self.named,
             has_strings,
@@ -198,6 +230,8 @@ pub struct NativeEpoch {
     loader: Option<Arc<feedline::Loader>>,
     token: EpochToken,
     meter: Option<Mutex<Meter>>,
+    /// What shows the meter's figures, if the meter does not itself.
+    show: Option<Py<PyAny>>,
     output: Arc<Output>,
     named: bool,
     /// Whether any field is text or bytes.
@@ -207,6 +241,16 @@ pub struct NativeEpoch {
 
 impl Drop for NativeEpoch {
     fn drop(&mut self) {
+        if self.show.is_some() {
+            Python::try_attach(|py| {
+                // The loop may have been left by an exception, which must stay as it is.
+                let pending = PyErr::take(py);
+                self.tell(py, Meter::left);
+                if let Some(pending) = pending {
+                    pending.restore(py);
+                }
+            });
+        }
         if let Some(loader) = &self.loader {
             loader.cancel(self.token);
         }
@@ -217,6 +261,7 @@ impl Drop for NativeEpoch {
 #[pymethods]
 impl NativeEpoch {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.show)?;
         self.functions.traverse(&visit)
     }
 
@@ -276,14 +321,14 @@ impl NativeEpoch {
                     }
                 }
                 Next::End => {
-                    self.tell(|meter| meter.ended(asked));
+                    self.tell(py, |meter| meter.ended(asked));
                     return Ok(None);
                 }
                 Next::Batch(Err(error)) => {
                     if matches!(error, feedline::Error::Closed) {
                         stop_if_at_exit(py);
                     }
-                    self.tell(|meter| meter.delivered(asked, 0));
+                    self.tell(py, |meter| meter.delivered(asked, 0));
                     return Err(errors::batch_error(py, &error));
                 }
             }
@@ -296,13 +341,20 @@ impl NativeEpoch {
         asked: Instant,
         batch: feedline::Batch,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.tell(|meter| meter.delivered(asked, batch.len() as u64));
+        self.tell(py, |meter| meter.delivered(asked, batch.len() as u64));
         self.hand_over(py, batch).map(Some)
     }
 
-    fn tell(&self, what: impl FnOnce(&mut Meter)) {
-        if let Some(meter) = &self.meter {
-            what(&mut meter.lock().unwrap_or_else(PoisonError::into_inner));
+    fn tell(&self, py: Python<'_>, what: impl FnOnce(&mut Meter) -> Option<Figures>) {
+        let Some(meter) = &self.meter else { return };
+        // Not under the lock: it is Python code that shows them.
+        let figures = what(&mut meter.lock().unwrap_or_else(PoisonError::into_inner));
+        if let (Some(show), Some(figures)) = (&self.show, figures) {
+            let shown = show.bind(py).call1((figures.done, figures.to_string(), figures.over));
+            if let Err(error) = shown {
+                // A batch must not be lost because a bar cannot be drawn.
+                error.write_unraisable(py, Some(show.bind(py)));
+            }
         }
     }
 

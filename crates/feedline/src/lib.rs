@@ -49,6 +49,7 @@
 //! The folder `examples/` has programs to start from: `squares`, `npy_shuffle` and `checkpoint`.
 
 mod counter;
+mod lines;
 mod progress;
 
 pub use counter::Counter;
@@ -59,4 +60,4 @@ pub use feedline_model as model;
 pub use feedline_ops as ops;
 #[doc(inline)]
 pub use feedline_sources as sources;
-pub use progress::{Meter, Progress};
+pub use progress::{Figures, Meter, Progress};

@@ -1,14 +1,18 @@
-//! A progress bar around the batches of an epoch.
+//! How far an epoch is: a bar on a terminal, a line now and then in a log, figures for anybody else.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use feedline_core::{Batch, Epoch, Error, Loader};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::lines::{Lines, clock};
+
 /// The batches of an epoch, with a bar on standard error that shows how many are done, samples per
 /// second, the share of time spent waiting for batches, and the time left.
 ///
-/// Without a terminal nothing is shown. The bar costs two readings of the clock per batch.
+/// Where standard error is no terminal, a line says so every ten seconds and at the end. It costs two
+/// readings of the clock per batch.
 ///
 /// ```
 /// # use feedline::{Cause, DType, Dataset, Field, Loader, Sample};
@@ -39,11 +43,37 @@ pub struct Progress<I> {
 /// The bar itself, for loops that are no Rust iterators.
 #[derive(Debug)]
 pub struct Meter {
-    bar: ProgressBar,
+    display: Display,
+    count: u64,
+    done: u64,
     samples: u64,
     began: Option<Instant>,
     waited: Duration,
     shown: Option<Instant>,
+    over: bool,
+}
+
+#[derive(Debug)]
+enum Display {
+    Bar(ProgressBar),
+    Log(Lines),
+    /// Whoever asked for the figures shows them.
+    Caller,
+}
+
+/// How far an epoch is, to be shown. As text: `3/13 batches, 1.2 k samples/s, waiting 4 %, 0:07 left`.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    /// Batches that were delivered.
+    pub done: u64,
+    /// Batches of the epoch.
+    pub count: u64,
+    /// Whether no more will come.
+    pub over: bool,
+    rate: f64,
+    /// How much of the time was spent waiting.
+    waiting: f64,
+    elapsed: Duration,
 }
 
 /// The figures change no faster than a person can read.
@@ -84,10 +114,20 @@ impl<I: Iterator<Item = Result<Batch, Error>>> Progress<I> {
 }
 
 impl Meter {
-    /// A bar for `count` batches.
+    /// A bar for `count` batches on standard error, or lines if that is no terminal.
     #[must_use]
     pub fn new(count: u64) -> Meter {
-        Meter::drawn_to(ProgressDrawTarget::stderr(), count)
+        let target = ProgressDrawTarget::stderr();
+        if target.is_hidden() {
+            return Meter::shown_by(Display::Log(Lines::to_stderr()), count);
+        }
+        Meter::drawn_to(target, count)
+    }
+
+    /// A meter that shows nothing itself: whoever tells it of batches gets [`Figures`] when they are due.
+    #[must_use]
+    pub fn told(count: u64) -> Meter {
+        Meter::shown_by(Display::Caller, count)
     }
 
     fn drawn_to(target: ProgressDrawTarget, count: u64) -> Meter {
@@ -95,26 +135,53 @@ impl Meter {
             .expect("the template is a constant that the tests have seen");
         let bar = ProgressBar::with_draw_target(Some(count), target).with_style(style);
         bar.set_message("waiting for the first");
-        Meter { bar, samples: 0, began: None, waited: Duration::ZERO, shown: None }
+        Meter::shown_by(Display::Bar(bar), count)
     }
 
-    /// A batch of `samples` came that had been asked for at `asked`.
-    pub fn delivered(&mut self, asked: Instant, samples: u64) {
+    fn shown_by(display: Display, count: u64) -> Meter {
+        let (began, shown, waited) = (None, None, Duration::ZERO);
+        Meter { display, count, done: 0, samples: 0, began, waited, shown, over: false }
+    }
+
+    /// A batch of `samples` came that had been asked for at `asked`. Returns what is to be shown, if the
+    /// caller shows it.
+    pub fn delivered(&mut self, asked: Instant, samples: u64) -> Option<Figures> {
         let now = self.waited_since(asked);
         self.samples += samples;
-        self.bar.inc(1);
-        if self.shown.is_none_or(|shown| now - shown >= PAUSE) {
-            self.show(now);
+        self.done += 1;
+        if let Display::Bar(bar) = &self.display {
+            bar.inc(1);
         }
+        let due = match &self.display {
+            Display::Log(lines) => lines.is_due(now),
+            _ => self.shown.is_none_or(|shown| now - shown >= PAUSE),
+        };
+        if due { self.show(now) } else { None }
     }
 
-    /// The end came that had been asked for at `asked`.
-    pub fn ended(&mut self, asked: Instant) {
-        if !self.bar.is_finished() {
-            let now = self.waited_since(asked);
-            self.show(now);
-            self.bar.abandon();
+    /// The end came that had been asked for at `asked`. Returns what is to be shown, if the caller shows it.
+    pub fn ended(&mut self, asked: Instant) -> Option<Figures> {
+        if self.over {
+            return None;
         }
+        let now = self.waited_since(asked);
+        self.end(now)
+    }
+
+    /// The epoch was left, maybe before its end. Returns what is to be shown, if the caller shows it.
+    pub fn left(&mut self) -> Option<Figures> {
+        if self.over { None } else { self.end(Instant::now()) }
+    }
+
+    fn end(&mut self, now: Instant) -> Option<Figures> {
+        self.over = true;
+        // Nothing was asked for, so there is nothing to say.
+        let figures = self.began.and_then(|_| self.show(now));
+        if let Display::Bar(bar) = &self.display {
+            // What was done stays on the screen.
+            bar.abandon();
+        }
+        figures
     }
 
     fn waited_since(&mut self, asked: Instant) -> Instant {
@@ -124,21 +191,47 @@ impl Meter {
         now
     }
 
-    fn show(&mut self, now: Instant) {
+    fn show(&mut self, now: Instant) -> Option<Figures> {
         let elapsed = self.began.map_or(Duration::ZERO, |began| now - began);
-        let rate = self.samples as f64 / elapsed.as_secs_f64().max(1e-9);
-        let waiting = 100.0 * share(self.waited, elapsed);
-        self.bar.set_message(format!("{} samples/s, waiting {waiting:.0} %", rounded(rate)));
+        let figures = Figures {
+            done: self.done,
+            count: self.count,
+            over: self.over,
+            rate: self.samples as f64 / elapsed.as_secs_f64().max(1e-9),
+            waiting: share(self.waited, elapsed),
+            elapsed,
+        };
         self.shown = Some(now);
+        match &mut self.display {
+            Display::Bar(bar) => bar.set_message(figures.rates()),
+            Display::Log(lines) => lines.write(now, &figures.to_string()),
+            Display::Caller => return Some(figures),
+        }
+        None
     }
 }
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        // What was done stays on the screen, as after a whole epoch.
-        if !self.bar.is_finished() {
-            self.bar.abandon();
+        self.left();
+    }
+}
+
+impl Figures {
+    fn rates(&self) -> String {
+        format!("{} samples/s, waiting {:.0} %", rounded(self.rate), 100.0 * self.waiting)
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { done, count, elapsed, .. } = *self;
+        write!(f, "{done}/{count} batches, {}, ", self.rates())?;
+        if self.over {
+            return write!(f, "{} in all", clock(elapsed));
         }
+        let left = elapsed.div_f64(done.max(1) as f64).mul_f64(count.saturating_sub(done) as f64);
+        write!(f, "{} left", clock(left))
     }
 }
 
@@ -162,13 +255,14 @@ impl<I: Iterator<Item = Result<Batch, Error>>> Iterator for Progress<I> {
     fn next(&mut self) -> Option<Self::Item> {
         let asked = Instant::now();
         let batch = self.batches.next();
-        match &batch {
+        // This meter shows its figures itself.
+        let _ = match &batch {
             Some(result) => {
                 let samples = result.as_ref().map_or(0, |batch| batch.len() as u64);
-                self.meter.delivered(asked, samples);
+                self.meter.delivered(asked, samples)
             }
             None => self.meter.ended(asked),
-        }
+        };
         batch
     }
 
@@ -244,6 +338,61 @@ mod tests {
     }
 
     #[test]
+    fn without_a_terminal_lines_come_now_and_then_and_at_the_end() {
+        let (lines, written) = Lines::kept(Duration::from_secs(10));
+        let mut meter = Meter::shown_by(Display::Log(lines), 100);
+        let began = Instant::now();
+        for i in 0..100 {
+            // As if each batch had taken a second.
+            meter.began = Some(began.checked_sub(Duration::from_secs(i)).unwrap_or(began));
+            assert!(meter.delivered(Instant::now(), 8).is_none());
+        }
+        assert_eq!(written.text(), "", "ten seconds have not passed");
+        meter.ended(Instant::now());
+        meter.ended(Instant::now());
+        drop(meter);
+        let text = written.text();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        for part in ["feedline: 100/100 batches, ", "samples/s, waiting ", " % ", " in all"] {
+            assert!(text.contains(part.trim_end()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_comes_whenever_the_interval_is_over() {
+        let (lines, written) = Lines::kept(Duration::ZERO);
+        let mut meter = Meter::shown_by(Display::Log(lines), 3);
+        meter.delivered(Instant::now(), 8);
+        meter.delivered(Instant::now(), 8);
+        drop(meter);
+        let text = written.text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("feedline: 1/3 batches, "), "{text}");
+        assert!(lines[0].ends_with(" left"), "{text}");
+        assert!(lines[2].starts_with("feedline: 2/3 batches, "), "{text}");
+        assert!(lines[2].ends_with(" in all"), "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_an_epoch_that_nobody_asked_for() {
+        let (lines, written) = Lines::kept(Duration::ZERO);
+        drop(Meter::shown_by(Display::Log(lines), 3));
+        assert_eq!(written.text(), "");
+    }
+
+    #[test]
+    fn figures_go_to_the_caller_who_shows_them() {
+        let mut meter = Meter::told(2);
+        let first = meter.delivered(Instant::now(), 8).expect("the first is shown at once");
+        assert_eq!((first.done, first.count, first.over), (1, 2, false));
+        assert!(meter.delivered(Instant::now(), 8).is_none(), "nobody reads that fast");
+        let last = meter.ended(Instant::now()).expect("the end is shown");
+        assert_eq!((last.done, last.count, last.over), (2, 2, true));
+        assert!(meter.left().is_none(), "it is over already");
+    }
+
+    #[test]
     fn a_resumed_epoch_counts_only_what_is_left() {
         let first = loader(100);
         let mut epoch = first.epoch();
@@ -252,7 +401,7 @@ mod tests {
         drop(epoch);
         let second = Loader::builder(Zeros(100)).batch_size(8).resume(state).build().unwrap();
         let progress = Progress::of(&second);
-        assert_eq!(progress.meter.bar.length(), Some(8));
+        assert_eq!(progress.meter.count, 8);
         assert_eq!(progress.count(), 8);
     }
 }
