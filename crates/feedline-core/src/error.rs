@@ -168,6 +168,12 @@ pub enum Error {
     /// The machine has no memory for it.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
+    /// A thread of the loader's own panicked, or could not be replaced. The loader is closed.
+    #[error("the loader broke down: {why}; this is a fault of feedline's, please report it")]
+    Broken {
+        /// What it said.
+        why: Arc<str>,
+    },
     /// Another iterator of the same loader was started since.
     #[error("this epoch was ended by a newer iterator of the same loader; use one loader per loop")]
     Superseded,
@@ -193,6 +199,17 @@ pub enum Error {
     /// The loader is gone.
     #[error("the loader was closed")]
     Closed,
+}
+
+impl Error {
+    /// Whether no batch can come after it, as opposed to errors that cost one batch.
+    #[must_use]
+    pub fn ends_the_epoch(&self) -> bool {
+        matches!(
+            self,
+            Error::Superseded | Error::Closed | Error::Forked { .. } | Error::Broken { .. }
+        )
+    }
 }
 
 /// Settings that no loader can be built with.
@@ -231,6 +248,16 @@ pub enum BuildError {
         got: u64,
         /// The most that may be.
         limit: u64,
+    },
+    /// One batch needs more memory than there is.
+    #[error(
+        "a batch needs {batch} bytes, more than the {memory} that this machine has; use a smaller `batch_size`"
+    )]
+    MachineTooSmall {
+        /// What a batch needs.
+        batch: u64,
+        /// What the machine has.
+        memory: u64,
     },
     /// Two settings exclude each other.
     #[error("`{first}` cannot be combined with `{second}`: {why}")]

@@ -48,9 +48,11 @@ mod assemble;
 mod deliver;
 mod engine;
 mod error;
+mod flow;
 mod measure;
 #[cfg(all(test, loom))]
 mod models;
+mod open;
 pub mod plan;
 mod process;
 pub mod schedule;
@@ -60,13 +62,18 @@ mod work;
 
 pub use assemble::{
     Alter, Array, Assembled, Batch, BatchWriter, Block, Collate, CudaHostMemory, DType, Element,
-    Field, FieldError, Form, Keeper, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes, Pool,
-    PoolBytes, Ragged, SampleView, WrongType,
+    Field, FieldError, Form, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes, Ragged,
+    SampleView, WrongType,
 };
-pub use deliver::{Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog, Route};
+pub use deliver::{
+    BatchSampler, Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog,
+};
 pub use error::{BuildError, Error, Failure, OnError, SampleError};
+pub use flow::MemoryStats;
 pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, WorkerStats};
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
 pub use schedule::{PolicyKind, Steals};
 pub use state::{State, StateError, StatePart};
-pub use work::{Cause, Dataset, Group, Sample, Scratch, Stage, WriteError, usable_cores};
+pub use work::{
+    Cause, Dataset, Group, Sample, SampleKey, Scratch, Stage, WriteError, usable_cores,
+};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use driver_double::{Double, Settings};
 use feedline_core::{
     Batch, Cause, CudaHostMemory, DType, Dataset, Delivery, Field, Loader, LoaderBuilder, Memory,
-    NoDriver, PageLock, Pool, Ragged, Sample,
+    NoDriver, PageLock, Ragged, Sample,
 };
 
 /// No limit that a test would meet.
@@ -152,13 +152,6 @@ fn a_loader_dropped_at_any_moment_leaves_nothing_registered() {
 fn blocks_that_make_room_for_another_size_are_unregistered_first() {
     let double = Double::new(Settings::default());
     let pinned = double.open(PLENTY);
-    let pool = Pool::page_locked(4 << 20, pinned.clone());
-    drop(pool.take(4 << 20).unwrap());
-    let small = pool.try_take(1 << 20).unwrap().expect("idle blocks give way");
-    assert_eq!(double.counts().unregistered, 1);
-    assert_eq!(double.counts().live_bytes, small.capacity() as u64);
-    drop((small, pool));
-
     let loader = Loader::builder(Growing(64))
         .batch_size(4)
         .workers(2)

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use feedline::{Cause, Dataset, Field, Sample, SampleIndex, SampleView, Scratch, Stage};
+use feedline::{Cause, Dataset, Field, Sample, SampleIndex, SampleKey, SampleView, Scratch, Stage};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -101,19 +101,20 @@ impl PyMap {
             Scratch::new(self.inner.fields()).map_err(|e| PyValueError::new_err(e.to_string()))?;
         let first = SampleIndex(0);
         let inner = Arc::clone(&self.inner);
-        let view = py.detach(|| scratch.read(&*inner, first, (0, 0, first)).map(|_| ()));
+        let key = SampleKey { seed: 0, epoch: 0, index: first };
+        let view = py.detach(|| scratch.read(&*inner, first, key).map(|_| ()));
         // Raised here: no loader has to answer for it.
         view.map_err(|cause| take_interrupt().unwrap_or_else(|| raise(py, cause)))?;
-        self.call(py, &scratch.view(), (0, 0, first))
+        self.call(py, &scratch.view(), key)
     }
 
     fn call<'py>(
         &self,
         py: Python<'py>,
         view: &SampleView<'_>,
-        (seed, epoch, index): (u64, u64, SampleIndex),
+        key: SampleKey,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _making = Making::begin((seed, epoch, index.0, self.number));
+        let _making = Making::begin((key.seed, key.epoch, key.index.0, self.number));
         let fields = view.fields();
         let mut values = Vec::with_capacity(fields.len());
         for i in 0..fields.len() {
@@ -184,12 +185,11 @@ impl Dataset for PyMap {
             Some(scratch) => scratch,
             None => Scratch::new(self.inner.fields())?,
         };
-        let view = scratch.build(&*self.inner, sample.index(), raw, sample.identity())?;
+        let view = scratch.build(&*self.inner, sample.index(), raw, sample.key())?;
         sample.begin(Stage::Transform);
         let called = Python::try_attach(|py| {
-            let done = self
-                .call(py, &view, sample.identity())
-                .and_then(|result| self.write(&result, sample));
+            let done =
+                self.call(py, &view, sample.key()).and_then(|result| self.write(&result, sample));
             done.inspect_err(|error| {
                 if error.is_instance_of::<PyKeyboardInterrupt>(py) {
                     INTERRUPT.set(Some(error.clone_ref(py)));

@@ -229,7 +229,8 @@ impl Source {
     ) -> PyResult<Vec<Bound<'py, PyList>>> {
         let Some(made) = &self.pictures else { return Ok(Vec::new()) };
         let drawn = py.detach(|| {
-            made.draw(feedline::SampleIndex(index), (seed, epoch, feedline::SampleIndex(asked)))
+            let key = feedline::SampleKey { seed, epoch, index: feedline::SampleIndex(asked) };
+            made.draw(feedline::SampleIndex(index), key)
         });
         let (size, views) = drawn.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
         views.iter().map(|drawn| pictures::describe(py, size, drawn)).collect()

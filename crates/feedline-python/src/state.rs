@@ -78,7 +78,7 @@ pub(crate) fn current_sample() -> Option<(u64, u64, u64, u64, u64)> {
 /// Which samples come in which batch, for loaders that make the samples in Python.
 #[pyclass(module = "feedline._feedline")]
 pub struct NativeRoute {
-    route: feedline::Route,
+    route: feedline::BatchSampler,
 }
 
 #[pymethods]
@@ -104,7 +104,7 @@ impl NativeRoute {
             .rank(rank, world_size)
             .build();
         let plan = plan.map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok(NativeRoute { route: feedline::Route::new(plan, recipe) })
+        Ok(NativeRoute { route: feedline::BatchSampler::new(plan, recipe) })
     }
 
     /// Batches of an epoch, or of what is left of it.

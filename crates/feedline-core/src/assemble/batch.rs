@@ -176,9 +176,22 @@ impl Batch {
         self.arrays.iter().map(Array::byte_len).sum()
     }
 
-    pub(crate) fn hand_over(&self) {
-        for array in &self.arrays {
-            array.block.hand_over();
-        }
+    /// The blocks of its arrays, each once.
+    fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
+        let is_first = |i: usize| {
+            let block = &self.arrays[i].block;
+            !self.arrays[..i].iter().any(|array| Arc::ptr_eq(&array.block, block))
+        };
+        self.arrays.iter().enumerate().filter(move |(i, _)| is_first(*i)).map(|(_, a)| &a.block)
+    }
+
+    /// What its blocks take.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.blocks().map(|block| block.capacity() as u64).sum()
+    }
+
+    /// It is the user's from here on.
+    pub(crate) fn mark_delivered(&self) {
+        self.blocks().for_each(|block| block.mark_delivered());
     }
 }

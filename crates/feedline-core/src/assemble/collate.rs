@@ -8,13 +8,14 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::error::Error;
+use crate::flow::Charge;
 use crate::work::Cause;
 
 use super::batch::Array;
 use super::block::Block;
 use super::dtype::{DType, Element};
 use super::field::{Field, Form, Ragged, row_bytes};
-use super::parcel::Parcel;
+use super::parcel::{Parcel, Part};
 use super::pool::Pool;
 use super::schema::{Layout, Place, Schema};
 
@@ -93,7 +94,7 @@ impl<'a> BatchWriter<'a> {
                 bytes: row_bytes(T::DTYPE, shape).map_or(u64::MAX, |b| b as u64),
                 budget: self.pool.budget(),
             })?;
-        let block = Arc::new(self.pool.take(bytes)?);
+        let block = Arc::new(self.pool.take(bytes, 0)?);
         let shape = shape.into();
         self.arrays.push(Array { name: name.into(), dtype: T::DTYPE, shape, block, offset: 0 });
         let array = self.arrays.last_mut().expect("just pushed");
@@ -105,17 +106,19 @@ impl<'a> BatchWriter<'a> {
     }
 }
 
-/// Makes arrays of the filled slots. `kept[i]` tells whether slot i has a sample.
-pub(crate) fn assemble(
+/// Makes arrays of the filled slots. `kept[i]` tells whether slot i has a sample. Loose values are freed as they are
+/// copied, and the arrays booked in their place, so that a batch never takes twice its memory.
+pub(super) fn assemble(
     schema: &Schema,
     rows: Option<(Block, &Layout)>,
-    loose: &[Option<Parcel>],
+    loose: &mut [Option<Parcel>],
     kept: &[bool],
     pool: &Arc<Pool>,
+    charge: &mut Charge,
 ) -> Result<Vec<Array>, Error> {
     let count = kept.iter().filter(|kept| **kept).count();
-    let mut parcels: Vec<&Parcel> = Vec::with_capacity(loose.len());
-    parcels.extend(loose.iter().zip(kept).filter_map(|(p, kept)| p.as_ref().filter(|_| *kept)));
+    let mut parcels: Vec<&mut Parcel> = Vec::with_capacity(loose.len());
+    parcels.extend(loose.iter_mut().zip(kept).filter_map(|(p, kept)| p.as_mut().filter(|_| *kept)));
     debug_assert!(schema.variable() == 0 || parcels.len() == count);
     let mut rows = rows.map(|(block, layout)| {
         if count < kept.len() {
@@ -140,18 +143,18 @@ pub(crate) fn assemble(
                 });
             }
             (Place::Loose { part }, form) => {
-                let parts = parcels.iter().map(|p| &p.parts[part]);
-                let shapes: Vec<&[usize]> = parts.clone().map(|p| &p.shape[..]).collect();
-                let values: Vec<&[u8]> = parts.map(|p| p.data.bytes()).collect();
+                let mut parts: Vec<&mut Part> =
+                    parcels.iter_mut().map(|p| &mut p.parts[part]).collect();
+                let mut out = Booked { field, pool, charge: &mut *charge, arrays: &mut arrays };
                 match form {
                     Form::Ragged { shape, rule: Ragged::PadToLongest { fill } } => {
-                        let longest = longest(shape, &shapes);
-                        pad(field, &longest, *fill, &shapes, &values, pool, &mut arrays)?;
+                        let longest = longest(shape, &parts);
+                        pad(&longest, *fill, &mut parts, &mut out)?;
                     }
                     Form::Ragged { rule: Ragged::PadTo { shape, fill }, .. } => {
-                        pad(field, shape, *fill, &shapes, &values, pool, &mut arrays)?;
+                        pad(shape, *fill, &mut parts, &mut out)?;
                     }
-                    _ => pack(field, &shapes, &values, pool, &mut arrays)?,
+                    _ => pack(&mut parts, &mut out)?,
                 }
             }
             (Place::Row { .. }, _) => unreachable!("only fixed fields have rows"),
@@ -178,50 +181,49 @@ fn close_gaps(schema: &Schema, block: &Block, layout: &Layout, kept: &[bool]) {
     }
 }
 
-fn longest(declared: &[Option<usize>], shapes: &[&[usize]]) -> Vec<usize> {
+fn longest(declared: &[Option<usize>], parts: &[&mut Part]) -> Vec<usize> {
     let axis = |(a, fixed): (usize, &Option<usize>)| {
-        fixed.unwrap_or_else(|| shapes.iter().map(|s| s[a]).max().unwrap_or(0))
+        fixed.unwrap_or_else(|| parts.iter().map(|part| part.shape[a]).max().unwrap_or(0))
     };
     declared.iter().enumerate().map(axis).collect()
 }
 
 fn pad(
-    field: &Field,
     to: &[usize],
     fill: f64,
-    shapes: &[&[usize]],
-    values: &[&[u8]],
-    pool: &Arc<Pool>,
-    arrays: &mut Vec<Array>,
+    parts: &mut [&mut Part],
+    out: &mut Booked<'_>,
 ) -> Result<(), Error> {
-    let whole: Vec<usize> = std::iter::once(values.len()).chain(to.iter().copied()).collect();
-    let mut padded = allocate(field, "", field.dtype(), whole, pool)?;
-    let out = padded.as_bytes_mut();
+    let field = out.field;
+    let whole: Vec<usize> = std::iter::once(parts.len()).chain(to.iter().copied()).collect();
+    let mut padded = out.allocate("", field.dtype(), whole)?;
+    let rows = padded.as_bytes_mut();
     let row = row_bytes(field.dtype(), to).unwrap_or(0);
-    for (i, (shape, value)) in shapes.iter().zip(values).enumerate() {
-        let out = &mut out[i * row..(i + 1) * row];
-        if *shape == to {
-            out.copy_from_slice(value);
+    for (i, part) in parts.iter_mut().enumerate() {
+        let row = &mut rows[i * row..(i + 1) * row];
+        if part.shape == to {
+            row.copy_from_slice(part.data.bytes());
         } else {
-            field.dtype().fill(fill, out);
-            copy_corner(field.dtype().size(), shape, to, value, out);
+            field.dtype().fill(fill, row);
+            copy_corner(field.dtype().size(), &part.shape, to, part.data.bytes(), row);
         }
+        part.data.shrink();
     }
-    arrays.push(padded);
+    out.arrays.push(padded);
     let Form::Ragged { shape, .. } = field.form() else { return Ok(()) };
     let varying: Vec<usize> = (0..shape.len()).filter(|a| shape[*a].is_none()).collect();
-    let mut whole = vec![values.len()];
+    let mut whole = vec![parts.len()];
     if varying.len() > 1 {
         whole.push(varying.len());
     }
-    let mut lengths = allocate(field, "_lengths", DType::I64, whole, pool)?;
-    let out: &mut [i64] = bytemuck::cast_slice_mut(lengths.as_bytes_mut());
-    for (out, shape) in out.chunks_exact_mut(varying.len()).zip(shapes) {
-        for (out, axis) in out.iter_mut().zip(&varying) {
-            *out = shape[*axis] as i64;
+    let mut lengths = out.allocate("_lengths", DType::I64, whole)?;
+    let rows: &mut [i64] = bytemuck::cast_slice_mut(lengths.as_bytes_mut());
+    for (row, part) in rows.chunks_exact_mut(varying.len()).zip(parts) {
+        for (length, axis) in row.iter_mut().zip(&varying) {
+            *length = part.shape[*axis] as i64;
         }
     }
-    arrays.push(lengths);
+    out.arrays.push(lengths);
     Ok(())
 }
 
@@ -241,55 +243,58 @@ fn copy_corner(size: usize, from: &[usize], to: &[usize], value: &[u8], out: &mu
     }
 }
 
-fn pack(
-    field: &Field,
-    shapes: &[&[usize]],
-    values: &[&[u8]],
-    pool: &Arc<Pool>,
-    arrays: &mut Vec<Array>,
-) -> Result<(), Error> {
-    let mut whole = vec![shapes.iter().map(|s| s[0]).sum::<usize>()];
+fn pack(parts: &mut [&mut Part], out: &mut Booked<'_>) -> Result<(), Error> {
+    let field = out.field;
+    let mut whole = vec![parts.iter().map(|part| part.shape[0]).sum::<usize>()];
     if let Form::Ragged { shape, .. } = field.form() {
         whole.extend(shape[1..].iter().map(|axis| axis.expect("only the first axis varies")));
     }
-    let mut packed = allocate(field, "", field.dtype(), whole, pool)?;
-    let mut out = packed.as_bytes_mut();
-    for value in values {
-        let (head, tail) = out.split_at_mut(value.len());
+    let mut packed = out.allocate("", field.dtype(), whole)?;
+    let mut rest = packed.as_bytes_mut();
+    for part in &mut *parts {
+        let value = part.data.bytes();
+        let (head, tail) = rest.split_at_mut(value.len());
         head.copy_from_slice(value);
-        out = tail;
+        rest = tail;
+        part.data.shrink();
     }
-    let mut offsets = allocate(field, "_offsets", DType::I64, vec![values.len() + 1], pool)?;
-    let out: &mut [i64] = bytemuck::cast_slice_mut(offsets.as_bytes_mut());
-    out[0] = 0;
-    for (i, shape) in shapes.iter().enumerate() {
-        out[i + 1] = out[i] + shape[0] as i64;
+    let mut offsets = out.allocate("_offsets", DType::I64, vec![parts.len() + 1])?;
+    let ends: &mut [i64] = bytemuck::cast_slice_mut(offsets.as_bytes_mut());
+    ends[0] = 0;
+    for (i, part) in parts.iter().enumerate() {
+        ends[i + 1] = ends[i] + part.shape[0] as i64;
     }
-    arrays.push(packed);
-    arrays.push(offsets);
+    out.arrays.push(packed);
+    out.arrays.push(offsets);
     Ok(())
 }
 
-fn allocate(
-    field: &Field,
-    suffix: &str,
-    dtype: DType,
-    shape: Vec<usize>,
-    pool: &Arc<Pool>,
-) -> Result<Array, Error> {
-    let bytes = row_bytes(dtype, &shape);
-    let Some(bytes) = bytes.filter(|bytes| *bytes as u64 <= pool.budget()) else {
-        return Err(Error::TooLong {
-            field: field.name().to_string(),
-            bytes: bytes.map_or(u64::MAX, |b| b as u64),
-            budget: pool.budget(),
-            shape,
-        });
-    };
-    let name: Arc<str> = match suffix {
-        "" => field.shared_name().clone(),
-        suffix => format!("{}{suffix}", field.name()).into(),
-    };
-    let block = Arc::new(pool.take(bytes)?);
-    Ok(Array { name, dtype, shape: shape.into(), block, offset: 0 })
+/// Where the arrays of one field go: their memory is booked in place of the loose values that are copied there.
+struct Booked<'a> {
+    field: &'a Field,
+    pool: &'a Arc<Pool>,
+    charge: &'a mut Charge,
+    arrays: &'a mut Vec<Array>,
+}
+
+impl Booked<'_> {
+    fn allocate(&mut self, suffix: &str, dtype: DType, shape: Vec<usize>) -> Result<Array, Error> {
+        let (field, budget) = (self.field, self.pool.budget());
+        let bytes = row_bytes(dtype, &shape);
+        let Some(bytes) = bytes.filter(|bytes| *bytes as u64 <= budget) else {
+            return Err(Error::TooLong {
+                field: field.name().to_string(),
+                bytes: bytes.map_or(u64::MAX, |b| b as u64),
+                budget,
+                shape,
+            });
+        };
+        let name: Arc<str> = match suffix {
+            "" => field.shared_name().clone(),
+            suffix => format!("{}{suffix}", field.name()).into(),
+        };
+        let in_place_of = self.charge.take(bytes as u64);
+        let block = Arc::new(self.pool.take(bytes, in_place_of)?);
+        Ok(Array { name, dtype, shape: shape.into(), block, offset: 0 })
+    }
 }

@@ -24,10 +24,4 @@ impl Countdown {
         debug_assert!(before >= slots, "a slot was filled twice");
         before == slots
     }
-
-    /// Whether every slot is filled, for those who only want to know.
-    pub(crate) fn is_done(&self) -> bool {
-        // Relaxed: the answer is not used to read slots.
-        self.left.load(Ordering::Relaxed) == 0
-    }
 }

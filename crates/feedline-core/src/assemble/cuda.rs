@@ -231,7 +231,8 @@ impl CudaHostMemory {
     }
 }
 
-impl PageLock for CudaHostMemory {
+// SAFETY: what is registered is only told to the driver, and unregistered before `unlock` returns.
+unsafe impl PageLock for CudaHostMemory {
     fn lock(&self, memory: Memory) {
         if self.is_forked() {
             return;

@@ -8,11 +8,12 @@
 //!
 //! A draft that is no longer wanted is simply dropped: by the last worker that still has a job of it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::error::SampleError;
+use crate::flow::{BatchId, Charge};
 use crate::plan::SampleIndex;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, lock_std as lock};
 
 use super::block::{Block, Memory};
 use super::countdown::Countdown;
@@ -21,14 +22,8 @@ use super::schema::{Layout, Place, Schema};
 
 /// A batch in the making.
 pub(crate) struct Draft {
-    /// Which run of deliveries it belongs to.
-    pub(crate) generation: u64,
-    /// Its turn in that run.
-    pub(crate) turn: u64,
-    /// Its epoch.
-    pub(crate) epoch: u64,
-    /// Its number within the epoch.
-    pub(crate) number: u64,
+    /// Which batch it becomes.
+    pub(crate) id: BatchId,
     /// How many samples it will have at most.
     pub(crate) slots: u32,
     /// Slots not filled yet.
@@ -41,6 +36,8 @@ pub(crate) struct Draft {
     faults: Mutex<Vec<Fault>>,
     members: Mutex<Members>,
     block: Mutex<Option<Block>>,
+    /// What its loose values take.
+    charge: Mutex<Charge>,
 }
 
 /// The samples of a draft, and their positions in the epoch where those are not simply the next ones.
@@ -67,26 +64,19 @@ pub(crate) struct Contents {
     pub(crate) loose: Vec<Option<Parcel>>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) members: Vec<SampleIndex>,
-}
-
-/// Which batch a draft becomes.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Identity {
-    pub(crate) generation: u64,
-    pub(crate) turn: u64,
-    pub(crate) epoch: u64,
-    pub(crate) number: u64,
+    pub(crate) charge: Charge,
 }
 
 impl Draft {
     /// `members` are the planned samples, or empty where samples come as they are ready.
     pub(crate) fn new(
-        identity: Identity,
+        id: BatchId,
         members: Members,
         slots: u32,
         rows: Option<(Block, Layout)>,
         loose: bool,
         opened_ns: u64,
+        charge: Charge,
     ) -> Draft {
         let (block, rows) = match rows {
             Some((block, layout)) => {
@@ -96,12 +86,8 @@ impl Draft {
             }
             None => (None, None),
         };
-        let Identity { generation, turn, epoch, number } = identity;
         Draft {
-            generation,
-            turn,
-            epoch,
-            number,
+            id,
             slots,
             countdown: Countdown::new(slots),
             opened_ns,
@@ -111,6 +97,7 @@ impl Draft {
             faults: Mutex::default(),
             members: Mutex::new(members),
             block: Mutex::new(block),
+            charge: Mutex::new(charge),
         }
     }
 
@@ -161,6 +148,13 @@ impl Draft {
         *lock(&self.loose[slot as usize]) = Some(parcel);
     }
 
+    /// Its loose values take so many bytes more, which are booked.
+    pub(crate) fn charge(&self, bytes: u64) {
+        if bytes > 0 {
+            lock(&self.charge).add(bytes);
+        }
+    }
+
     /// Records that a slot's sample failed.
     pub(crate) fn fault(&self, slot: u32, error: SampleError, count: u64) {
         lock(&self.faults).push(Fault { slot, error, count });
@@ -203,6 +197,7 @@ impl Draft {
             loose: self.loose.iter().map(|parcel| lock(parcel).take()).collect(),
             faults: std::mem::take(&mut *lock(&self.faults)),
             members: std::mem::take(&mut lock(&self.members).0),
+            charge: lock(&self.charge).split(),
         }
     }
 }
@@ -250,8 +245,4 @@ impl GroupRows<'_> {
     pub(crate) fn reborrow(&mut self) -> GroupRows<'_> {
         GroupRows { space: self.space, schema: self.schema, slots: self.slots.clone() }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,14 +1,16 @@
 //! A slot of a batch buffer for every sample, before the sample exists.
 //!
-//! A batch's block comes from a [`Pool`] when the batch is opened. Workers write the values of
+//! A batch's block comes from the pool when the batch is opened. Workers write the values of
 //! fixed shape straight into their slot; values whose length is known only afterwards travel in
 //! parcels and are padded or packed when the batch is complete. The finished [`Batch`] views the
 //! block, which returns to the pool when the last array is dropped.
 
 mod alter;
+mod assembler;
 mod batch;
 mod block;
 mod collate;
+mod composer;
 pub(crate) mod countdown;
 mod cuda;
 mod draft;
@@ -21,14 +23,16 @@ mod schema;
 
 pub use alter::{Alter, Assembled};
 pub use batch::{Array, Batch, WrongType};
-pub use block::{Block, Keeper, Memory};
+pub use block::{Block, Memory};
 pub use collate::{BatchWriter, Collate, SampleView};
 pub use cuda::{CudaHostMemory, NoDriver, PinnedBytes};
 pub use dtype::{DType, Element};
 pub use field::{Field, FieldError, Form, Ragged};
-pub use pool::{OutOfMemory, PageLock, Pool, PoolBytes};
+pub use pool::{OutOfMemory, PageLock};
 
-pub(crate) use collate::assemble;
-pub(crate) use draft::{Contents, Draft, GroupRows, Identity, SlotRows};
+pub(crate) use assembler::Assembler;
+pub(crate) use composer::Composer;
+pub(crate) use draft::{Draft, GroupRows, SlotRows};
 pub(crate) use parcel::{Depot, Parcel};
+pub(crate) use pool::{Pool, block_size};
 pub(crate) use schema::{Layout, Place, Schema};

@@ -2,10 +2,13 @@
 //!
 //! Parcels carry what cannot be written straight into a slot: values whose length is known only
 //! when they exist, and whole samples where the slot is decided afterwards (`ready` order, samples
-//! under a time limit, custom collation). They are reused, so that a warm loader allocates nothing
-//! per sample.
+//! under a time limit, custom collation). Small ones are reused, so that a warm loader allocates nothing
+//! per sample; what is large is freed as soon as it was copied, since the byte budget counts what there is.
 
-use std::sync::Mutex;
+use crate::sync::{Mutex, lock};
+
+/// A buffer of this size or more is not kept.
+const LARGE: usize = 1 << 20;
 
 /// Bytes that any element type may be viewed in.
 #[derive(Debug, Default)]
@@ -20,7 +23,9 @@ impl Buffer {
     pub(crate) fn set_len(&mut self, len: usize) {
         let words = len.div_ceil(size_of::<u128>());
         if self.words.len() < words {
-            self.words.resize(words, 0);
+            // New and zero, rather than the old content moved: large ones come untouched from the system.
+            self.words = Vec::new();
+            self.words = vec![0; words];
         }
         self.len = len;
     }
@@ -31,6 +36,18 @@ impl Buffer {
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+    }
+
+    /// What it takes, whatever its length.
+    pub(crate) fn capacity(&self) -> usize {
+        self.words.len() * size_of::<u128>()
+    }
+
+    /// Frees a large one, whose content is not needed any more.
+    pub(crate) fn shrink(&mut self) {
+        if self.capacity() >= LARGE {
+            *self = Buffer::default();
+        }
     }
 }
 
@@ -62,20 +79,70 @@ impl Parcel {
         self.written.clear();
         self.written.resize(fields, false);
     }
+
+    /// What it takes.
+    pub(crate) fn capacity(&self) -> usize {
+        let parts: usize = self.parts.iter().map(|part| part.data.capacity()).sum();
+        self.record.capacity() + parts
+    }
+
+    /// Frees what is large.
+    pub(crate) fn shrink(&mut self) {
+        self.record.shrink();
+        self.parts.iter_mut().for_each(|part| part.data.shrink());
+    }
 }
 
-/// Empty parcels for reuse.
-#[derive(Debug, Default)]
+/// Empty parcels for reuse, up to a number of bytes.
+#[derive(Debug)]
 pub(crate) struct Depot {
-    empty: Mutex<Vec<Parcel>>,
+    most: usize,
+    empty: Mutex<(Vec<Parcel>, usize)>,
 }
 
 impl Depot {
-    pub(crate) fn take(&self) -> Parcel {
-        self.empty.lock().unwrap_or_else(|e| e.into_inner()).pop().unwrap_or_default()
+    pub(crate) fn new(most: usize) -> Depot {
+        Depot { most, empty: Mutex::new((Vec::new(), 0)) }
     }
 
-    pub(crate) fn put(&self, parcel: Parcel) {
-        self.empty.lock().unwrap_or_else(|e| e.into_inner()).push(parcel);
+    pub(crate) fn take(&self) -> Parcel {
+        let mut empty = lock(&self.empty);
+        let parcel = empty.0.pop().unwrap_or_default();
+        empty.1 -= parcel.capacity();
+        parcel
+    }
+
+    pub(crate) fn put(&self, mut parcel: Parcel) {
+        parcel.shrink();
+        let bytes = parcel.capacity();
+        let mut empty = lock(&self.empty);
+        if empty.1 + bytes <= self.most {
+            empty.1 += bytes;
+            empty.0.push(parcel);
+        } else {
+            drop(empty);
+            drop(parcel);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn parcel(bytes: usize) -> Parcel {
+        let mut parcel = Parcel::default();
+        parcel.reset(bytes, 0, 0);
+        parcel
+    }
+
+    #[test]
+    fn empty_parcels_are_kept_up_to_a_number_of_bytes_and_large_ones_not_at_all() {
+        let depot = Depot::new(1000);
+        depot.put(parcel(LARGE));
+        assert_eq!(depot.take().capacity(), 0, "freed");
+        depot.put(parcel(600));
+        depot.put(parcel(600));
+        assert_eq!([depot.take(), depot.take()].map(|parcel| parcel.capacity()), [608, 0]);
     }
 }

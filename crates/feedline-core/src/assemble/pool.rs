@@ -1,29 +1,18 @@
-//! The pool of aligned, reusable blocks, and the byte budget that it keeps.
+//! The pool of aligned, reusable blocks.
 //!
-//! Each block is in one of three states, and the pool counts the bytes in each:
-//!
-//! ```text
-//!            try_take                hand_over                drop
-//!   idle ───────────────► undelivered ─────────► held_by_user ─────► idle, or freed
-//!     ▲                        │ drop (cancelled)
-//!     └────────────────────────┘
-//! ```
-//!
-//! The budget bounds `undelivered + idle`. What the user holds is the user's: it is counted, never
-//! waited for. All counts change under one lock together with the free list, so they add up at any
-//! moment; the lock is taken a few times per batch, never per sample.
+//! The pool has the memory; how much of it there may be, and in which state it is, the [`Ledger`] decides. The
+//! pool tells it of each block, takes what it is allowed to, and keeps or frees what comes back as it is told. Its own
+//! lock protects the list of idle blocks alone, and is never held while the ledger is told anything.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use serde::Serialize;
-
-use crate::sync::{Mutex, MutexGuard, lock};
-
+use crate::flow::Ledger;
 use crate::process::Process;
+use crate::sync::{Mutex, lock};
 
-use super::block::{Block, Keeper, Memory};
+use super::block::{Block, Memory};
 
 /// Alignment of small blocks: a cache line, and what every SIMD load wants.
 const ALIGN: usize = 64;
@@ -39,27 +28,15 @@ pub struct OutOfMemory {
     pub bytes: usize,
 }
 
-/// Bytes and blocks of a pool at one moment.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PoolBytes {
-    /// In batches that are being built or wait to be delivered.
-    pub undelivered: u64,
-    /// In blocks that wait to be used again.
-    pub idle: u64,
-    /// In batches that were delivered and are still alive.
-    pub held_by_user: u64,
-    /// The largest `undelivered + idle` there has been.
-    pub peak: u64,
-    /// Blocks obtained from the system so far.
-    pub allocated_blocks: u64,
-    /// Blocks used again so far.
-    pub reused_blocks: u64,
-}
-
 /// Somebody who page-locks memory, such as an accelerator's driver.
 ///
 /// The pool tells it of each block it obtains from the system, and again before it gives the block back.
-pub trait PageLock: Send + Sync {
+///
+/// # Safety
+///
+/// The memory is lent: after `unlock` has returned the implementor must not touch it, nor let a device do so, and
+/// it must not unmap, protect or free it at any time.
+pub unsafe trait PageLock: Send + Sync {
     /// Locks the memory if it can and may; the block is used either way.
     fn lock(&self, memory: Memory);
 
@@ -67,124 +44,87 @@ pub trait PageLock: Send + Sync {
     fn unlock(&self, memory: Memory);
 }
 
-/// A pool of blocks under a byte budget.
-pub struct Pool {
+/// A pool of blocks.
+pub(crate) struct Pool {
     budget: u64,
+    ledger: Arc<dyn Ledger>,
     page_lock: Option<Arc<dyn PageLock>>,
     home: Process,
-    returned: OnceLock<Returned>,
-    shared: Mutex<Shared>,
-}
-
-/// Called when the user gives a block back.
-pub(crate) type Returned = Box<dyn Fn() + Send + Sync>;
-
-#[derive(Default)]
-struct Shared {
-    free: Vec<Memory>,
-    bytes: PoolBytes,
+    idle: Mutex<Vec<Memory>>,
 }
 
 impl Pool {
-    /// A pool that keeps `undelivered + idle` within `budget` bytes, except that one batch may
-    /// always be in work.
-    #[must_use]
-    pub fn new(budget: u64) -> Arc<Pool> {
-        Arc::new(Pool {
-            budget,
-            page_lock: None,
-            home: Process::this(),
-            returned: OnceLock::new(),
-            shared: Mutex::new(Shared::default()),
-        })
+    /// A pool whose blocks are booked in `ledger` and page-locked as far as `page_lock` allows.
+    pub(crate) fn new(
+        budget: u64,
+        ledger: Arc<dyn Ledger>,
+        page_lock: Option<Arc<dyn PageLock>>,
+    ) -> Arc<Pool> {
+        let (home, idle) = (Process::this(), Mutex::new(Vec::new()));
+        Arc::new(Pool { budget, ledger, page_lock, home, idle })
     }
 
-    /// The same, with every block page-locked as far as `page_lock` allows.
-    #[must_use]
-    pub fn page_locked(budget: u64, page_lock: Arc<dyn PageLock>) -> Arc<Pool> {
-        let page_lock = Some(page_lock);
-        Arc::new(Pool {
-            budget,
-            page_lock,
-            home: Process::this(),
-            returned: OnceLock::new(),
-            shared: Mutex::new(Shared::default()),
-        })
-    }
-
-    /// Calls `returned`, under no lock, whenever the user gives a block back. Once per pool.
-    pub(crate) fn when_returned(&self, returned: Returned) {
-        let _ = self.returned.set(returned);
-    }
-
-    /// A block of at least `bytes`, or `None` while the budget is spent.
-    pub fn try_take(self: &Arc<Pool>, bytes: usize) -> Result<Option<Block>, OutOfMemory> {
-        let shared = self.lock();
-        let fits_budget = shared.bytes.undelivered.saturating_add(bytes as u64) <= self.budget;
-        if !fits_budget && shared.bytes.undelivered > 0 {
-            return Ok(None);
-        }
-        self.take_from(shared, bytes).map(Some)
-    }
-
-    /// A block of at least `bytes` even beyond the budget: for what must be finished to get anything
-    /// delivered at all.
-    pub fn take(self: &Arc<Pool>, bytes: usize) -> Result<Block, OutOfMemory> {
-        self.take_from(self.lock(), bytes)
-    }
-
-    /// The counts are settled under the lock; the system, which may take its time (and a driver that
-    /// page-locks takes milliseconds), is asked after it.
-    fn take_from(
-        self: &Arc<Pool>,
-        mut shared: MutexGuard<'_, Shared>,
-        bytes: usize,
-    ) -> Result<Block, OutOfMemory> {
-        let wanted = block_size(bytes).ok_or(OutOfMemory { bytes })?;
-        // A block up to twice the size is near enough: ragged batches differ a little each time.
-        let fits = |m: &Memory| m.capacity >= wanted && m.capacity / 2 <= wanted;
-        let idle = shared.free.iter().rposition(fits).map(|at| shared.free.swap_remove(at));
-        let mut evicted = Vec::new();
-        match &idle {
-            Some(memory) => {
-                shared.bytes.idle -= memory.capacity as u64;
-                shared.bytes.reused_blocks += 1;
-            }
-            None => {
-                let room = self.budget.saturating_sub(shared.bytes.undelivered + wanted as u64);
-                while shared.bytes.idle > room {
-                    let Some(unused) = shared.free.pop() else { break };
-                    shared.bytes.idle -= unused.capacity as u64;
-                    evicted.push(unused);
-                }
-                shared.bytes.allocated_blocks += 1;
-            }
-        }
-        let capacity = idle.map_or(wanted, |memory| memory.capacity) as u64;
-        shared.bytes.undelivered += capacity;
-        shared.bytes.peak = shared.bytes.peak.max(shared.bytes.undelivered + shared.bytes.idle);
-        drop(shared);
-        evicted.into_iter().for_each(|memory| self.release(memory));
-        let Some(memory) = idle.or_else(|| self.obtain(wanted)) else {
-            let mut shared = self.lock();
-            shared.bytes.undelivered -= capacity;
-            shared.bytes.allocated_blocks -= 1;
-            return Err(OutOfMemory { bytes });
-        };
-        // SAFETY: the memory was obtained (zeroed) by this pool and is in no other list or block.
-        Ok(unsafe { Block::new(memory, Arc::clone(self) as Arc<dyn Keeper>) })
-    }
-
-    /// The budget in bytes.
-    #[must_use]
-    pub fn budget(&self) -> u64 {
+    /// The budget that the ledger keeps, in bytes.
+    pub(crate) fn budget(&self) -> u64 {
         self.budget
     }
 
-    /// The counts at this moment.
-    #[must_use]
-    pub fn bytes(&self) -> PoolBytes {
-        self.lock().bytes
+    /// A block of at least `bytes`, in place of bytes that are booked already. Those are booked no longer afterwards,
+    /// also if there is no block to be had.
+    pub(crate) fn take(
+        self: &Arc<Pool>,
+        bytes: usize,
+        in_place_of: u64,
+    ) -> Result<Block, OutOfMemory> {
+        let Some(wanted) = block_size(bytes) else {
+            self.ledger.freed(in_place_of);
+            return Err(OutOfMemory { bytes });
+        };
+        // A block up to twice the size is near enough: ragged batches differ a little each time.
+        let fits = |m: &Memory| m.capacity >= wanted && m.capacity / 2 <= wanted;
+        let idle = {
+            let mut idle = lock(&self.idle);
+            idle.iter().rposition(fits).map(|at| idle.swap_remove(at))
+        };
+        let capacity = idle.map_or(wanted, |memory| memory.capacity) as u64;
+        let evict = self.ledger.took(capacity, idle.is_some(), in_place_of);
+        self.evict(evict);
+        // The system may take its time, and a driver that page-locks takes milliseconds.
+        let Some(memory) = idle.or_else(|| self.obtain(wanted)) else {
+            self.ledger.did_not_take(capacity);
+            return Err(OutOfMemory { bytes });
+        };
+        // SAFETY: the memory was obtained (zeroed) by this pool and is in no other list or block.
+        Ok(unsafe { Block::new(memory, Arc::clone(self)) })
+    }
+
+    /// Frees idle blocks of at least so many bytes, as far as there are any.
+    pub(crate) fn evict(&self, bytes: u64) {
+        let mut freed = 0;
+        while freed < bytes {
+            let Some(memory) = lock(&self.idle).pop() else { break };
+            freed += memory.capacity as u64;
+            self.release(memory);
+        }
+        if freed > 0 {
+            self.ledger.evicted(freed);
+        }
+    }
+
+    /// Takes memory back from a block, which was the user's or not.
+    ///
+    /// # Safety
+    /// `memory` came from this pool, is returned once, and nothing refers to it any more.
+    pub(super) unsafe fn take_back(&self, memory: Memory, delivered: bool) {
+        if self.home.is_left() {
+            // A forked child: a thread of the parent may hold the lock for ever. The child has a copy
+            // of all memory anyway and drops this one with the rest.
+            return;
+        }
+        let mut keep = || lock(&self.idle).push(memory);
+        if !self.ledger.returned(memory.capacity as u64, delivered, &mut keep) {
+            self.release(memory);
+        }
     }
 
     fn obtain(&self, capacity: usize) -> Option<Memory> {
@@ -201,59 +141,30 @@ impl Pool {
         }
         release(memory);
     }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        lock(&self.shared)
-    }
-}
-
-impl Keeper for Pool {
-    unsafe fn take_back(&self, memory: Memory, delivered: bool) {
-        if self.home.is_left() {
-            // A forked child: a thread of the parent may hold the lock for ever. The child has a copy
-            // of all memory anyway and drops this one with the rest.
-            return;
-        }
-        let mut shared = self.lock();
-        let bytes = memory.capacity as u64;
-        if delivered {
-            shared.bytes.held_by_user -= bytes;
-        } else {
-            shared.bytes.undelivered -= bytes;
-        }
-        if shared.bytes.undelivered + shared.bytes.idle + bytes <= self.budget {
-            shared.bytes.idle += bytes;
-            shared.free.push(memory);
-            drop(shared);
-        } else {
-            drop(shared);
-            self.release(memory);
-        }
-        if let (true, Some(returned)) = (delivered, self.returned.get()) {
-            returned();
-        }
-    }
-
-    fn handed_over(&self, capacity: usize) {
-        let mut shared = self.lock();
-        shared.bytes.undelivered -= capacity as u64;
-        shared.bytes.held_by_user += capacity as u64;
-    }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let shared = self.shared.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for memory in std::mem::take(&mut shared.free) {
+        let idle = std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for memory in idle {
             self.release(memory);
         }
     }
 }
 
-fn block_size(bytes: usize) -> Option<usize> {
-    let unit = if bytes >= HUGE { 4096 } else { ALIGN };
+/// What a block for so many bytes takes; `None` if that is more than there are addresses.
+pub(crate) fn block_size(bytes: usize) -> Option<usize> {
+    let unit = if bytes >= HUGE { page_size() } else { ALIGN };
     let size = bytes.max(1).checked_next_multiple_of(unit)?;
     (size <= isize::MAX as usize - HUGE).then_some(size)
+}
+
+/// What the kernel maps at a time: 4 KiB mostly, 16 or 64 KiB on some.
+fn page_size() -> usize {
+    #[cfg(target_os = "linux")]
+    return rustix::param::page_size();
+    #[cfg(not(target_os = "linux"))]
+    return 64 << 10;
 }
 
 /// Zeroed memory, since a block is handed out as initialised.
@@ -323,59 +234,77 @@ mod huge_pages {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::{AtomicU64, Ordering};
+
+    /// Keeps what comes back, up to a number of bytes.
+    #[derive(Default)]
+    struct Books {
+        idle: AtomicU64,
+        most: u64,
+    }
+
+    impl Ledger for Books {
+        fn took(&self, capacity: u64, reused: bool, _in_place_of: u64) -> u64 {
+            let idle = self.idle.load(Ordering::Relaxed);
+            if reused {
+                self.idle.fetch_sub(capacity, Ordering::Relaxed);
+                return 0;
+            }
+            (idle + capacity).saturating_sub(self.most).min(idle)
+        }
+        fn did_not_take(&self, _capacity: u64) {}
+        fn freed(&self, _bytes: u64) {}
+        fn returned(&self, capacity: u64, _delivered: bool, keep: &mut dyn FnMut()) -> bool {
+            let keeps = self.idle.load(Ordering::Relaxed) + capacity <= self.most;
+            if keeps {
+                self.idle.fetch_add(capacity, Ordering::Relaxed);
+                keep();
+            }
+            keeps
+        }
+        fn evicted(&self, bytes: u64) {
+            self.idle.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn pool(most: u64) -> (Arc<Books>, Arc<Pool>) {
+        let books = Arc::new(Books { most, ..Books::default() });
+        (Arc::clone(&books), Pool::new(most, books, None))
+    }
 
     #[test]
     fn a_dropped_block_is_used_again() {
-        let pool = Pool::new(1 << 20);
-        let first = pool.take(1000).unwrap();
+        let (books, pool) = pool(1 << 20);
+        let first = pool.take(1000, 0).unwrap();
         let address = first.address();
         drop(first);
-        assert_eq!(pool.take(900).unwrap().address(), address);
-        assert_eq!(pool.bytes().allocated_blocks, 1);
-        assert_eq!(pool.bytes().reused_blocks, 1);
-    }
-
-    #[test]
-    fn the_budget_covers_undelivered_and_idle_but_not_what_the_user_holds() {
-        let pool = Pool::new(4096);
-        let a = pool.try_take(2048).unwrap().unwrap();
-        let b = pool.try_take(2048).unwrap().unwrap();
-        assert!(pool.try_take(64).unwrap().is_none(), "budget spent");
-        a.hand_over();
-        assert_eq!(pool.bytes().held_by_user, 2048);
-        let c = pool.try_take(2048).unwrap().expect("delivered bytes are the user's");
-        drop(a);
-        assert_eq!(pool.bytes().idle, 0, "no room to keep the returned block");
-        drop((b, c));
-        let bytes = pool.bytes();
-        assert_eq!((bytes.undelivered, bytes.held_by_user, bytes.idle), (0, 0, 4096));
-        assert!(bytes.peak <= 4096);
-    }
-
-    #[test]
-    fn one_batch_larger_than_the_budget_may_still_be_built() {
-        let pool = Pool::new(100);
-        let big = pool.try_take(1 << 22).unwrap().expect("nothing else is in work");
-        assert!(pool.try_take(1).unwrap().is_none());
-        assert_eq!(big.address().as_ptr() as usize % HUGE, 0);
-        drop(big);
-        assert_eq!(pool.bytes().idle, 0);
+        assert_eq!(books.idle.load(Ordering::Relaxed), 1024);
+        assert_eq!(pool.take(900, 0).unwrap().address(), address);
     }
 
     #[test]
     fn idle_blocks_make_room_for_another_size() {
-        let pool = Pool::new(10_000);
-        drop(pool.take(8192).unwrap());
-        assert_eq!(pool.bytes().idle, 8192);
-        let small = pool.try_take(2048).unwrap().unwrap();
-        assert_eq!(pool.bytes().idle, 0, "the large idle block was freed for it");
+        let (books, pool) = pool(10_000);
+        drop(pool.take(8192, 0).unwrap());
+        assert_eq!(books.idle.load(Ordering::Relaxed), 8192);
+        let small = pool.take(2048, 0).unwrap();
+        assert_eq!(books.idle.load(Ordering::Relaxed), 0, "the large idle block was freed for it");
         drop(small);
     }
 
     #[test]
+    fn large_blocks_are_aligned_to_huge_pages_and_whole_pages_long() {
+        let (_, pool) = pool(100);
+        let large = pool.take((1 << 22) + 1, 0).unwrap();
+        assert_eq!(large.address().as_ptr() as usize % HUGE, 0);
+        assert_eq!(large.capacity() % page_size(), 0);
+    }
+
+    #[test]
     fn an_impossible_size_is_an_error() {
-        let pool = Pool::new(u64::MAX);
-        assert_eq!(pool.take(usize::MAX).unwrap_err(), OutOfMemory { bytes: usize::MAX });
-        assert_eq!(pool.take(1 << 60).unwrap_err(), OutOfMemory { bytes: 1 << 60 });
+        let (_, pool) = pool(u64::MAX);
+        for bytes in [usize::MAX, 1 << 60] {
+            assert_eq!(pool.take(bytes, 0).unwrap_err(), OutOfMemory { bytes });
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::field::{self, Field, FieldError};
+use super::field::{self, Field, FieldError, Form, Ragged};
 
 /// Fields of one batch start at multiples of this: a cache line, and what SIMD loads want.
 const FIELD_ALIGN: usize = 64;
@@ -73,6 +73,14 @@ impl Schema {
     /// How many fields have a length of their own.
     pub(crate) fn variable(&self) -> usize {
         self.variable
+    }
+
+    /// Whether values are padded to the longest of their batch.
+    pub(crate) fn is_padded(&self) -> bool {
+        let pads = |field: &Field| {
+            matches!(field.form(), Form::Ragged { rule: Ragged::PadToLongest { .. }, .. })
+        };
+        self.fields.iter().any(pads)
     }
 
     /// Bytes of all fixed values of one sample, without padding.

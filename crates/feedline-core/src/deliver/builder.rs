@@ -1,27 +1,31 @@
 //! Describing a loader.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::assemble::{Alter, Collate, Depot, PageLock, Pool, Schema};
-use crate::engine::{Engine, Settings};
+use crate::assemble::{
+    Alter, Assembler, Collate, Composer, Depot, Layout, PageLock, Pool, Schema, block_size,
+};
+use crate::engine::{Engine, Orphans};
 use crate::error::{BuildError, OnError};
+use crate::flow::{Bunch, Flow, Gate, Ledger, Rules};
 use crate::measure::tally::Tally;
+use crate::open::{Grain, Opener};
 use crate::plan::{Boundary, Order, Plan};
 use crate::schedule::{PolicyKind, costs::Costs};
-use crate::state::{Pipeline, Start, State};
-use crate::sync::Mutex;
-use crate::work::{Bell, Crew, Dataset, Handoff, Journal, Watchlist, usable_cores};
+use crate::state::{Course, Pipeline, Start, State};
+use crate::work::{Crew, Dataset, Handoff, Journal, Maker, Runner, Watchlist, usable_cores};
 
-use super::{Ahead, Bunch, Composer, Course, Delivery, Loader, Opener, OrderLog, Shelf};
+use super::{Delivery, Loader, OrderLog};
 
 /// Threads beyond this are a mistake, not a wish.
 const MOST_THREADS: usize = 4096;
 /// The byte budget where none is given.
 const DEFAULT_BUDGET: u64 = 2 << 30;
+/// What a slot of a batch takes besides its values.
+const SLOT_BYTES: usize = 48;
 
 /// Settings of a [`Loader`]. Everything but the dataset has a default.
 #[must_use = "a builder does nothing until `build` is called"]
@@ -150,7 +154,7 @@ impl LoaderBuilder {
     /// How many batches may be begun ahead of the one the consumer waits for. Default: 4, or the
     /// number of workers if that is more; fewer where they would take over 96 MiB, but 2, and enough to
     /// keep all workers busy; unless [`memory`](LoaderBuilder::memory) says how much they may take. Where
-    /// that leaves 2, the batch in the consumer's hands is one of them, unless a third saves much time.
+    /// that leaves 2, the batch in the consumer's hands is one of them, unless workers are many for so few samples.
     /// Batches of fixed size that cost little (up to a tenth of a millisecond, and some kilobytes) are begun up
     /// to 16 times as many, at most an epoch ahead. Say how many if the data changes between epochs.
     pub fn prefetch(mut self, batches: usize) -> Self {
@@ -158,22 +162,23 @@ impl LoaderBuilder {
         self
     }
 
-    /// Two batches ahead, and a third only where it [pays](crate::deliver::spare).
-    #[cfg(any(test, loom))]
+    /// Two batches ahead, of which the one in the user's hands is one.
+    #[cfg(loom)]
     pub(crate) fn frugal(mut self) -> Self {
         self.frugal = true;
         self.prefetch(2)
     }
 
-    /// Two [bunches](crate::deliver::bunch) of so many batches ahead, whatever those cost.
-    #[cfg(any(test, loom))]
+    /// Two [bunches](crate::flow::Bunch) of so many batches ahead, whatever those cost.
+    #[cfg(loom)]
     pub(crate) fn bunches_of(mut self, batches: usize) -> Self {
         self.bunch = Some(batches);
         self.prefetch(2)
     }
 
-    /// How many bytes undelivered batches and idle blocks may take. Default 2 GiB, or one batch if
-    /// that is more.
+    /// How many bytes may be on their way: batches that are not delivered, values and loaded bytes that are not in a
+    /// batch yet, blocks that wait to be used again. Default 2 GiB, or one batch if that is more. Besides, each worker has
+    /// the sample that it is at.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
@@ -257,16 +262,15 @@ impl LoaderBuilder {
 
     /// Checks everything and starts the workers. They sleep until the first epoch is begun.
     pub fn build(self) -> Result<Loader, BuildError> {
-        let pin = self.pin;
-        let (engine, start) = self.engine()?;
-        engine.take_course(Course::new(&engine.plan, &start));
-        let crew = Crew::start(&engine, pin)?;
-        Ok(Loader::new(engine, crew, &start))
+        let (pin, limit) = (self.pin, self.sample_timeout);
+        let engine = self.engine()?;
+        let crew = Crew::start(&engine, pin, limit)?;
+        Ok(Loader::new(engine, crew))
     }
 
-    /// All but the threads, and where it begins.
-    pub(crate) fn engine(self) -> Result<(Arc<Engine>, Start), BuildError> {
-        let schema = Schema::new(self.dataset.fields())?;
+    /// All but the threads.
+    pub(crate) fn engine(self) -> Result<Arc<Engine>, BuildError> {
+        let schema = Arc::new(Schema::new(self.dataset.fields())?);
         let plan = Plan::builder(self.dataset.len())
             .order(self.order.clone())
             .seed(self.seed)
@@ -276,20 +280,10 @@ impl LoaderBuilder {
             .build()?;
         self.check(&plan)?;
         let workers = self.workers.unwrap_or_else(|| usable_cores().saturating_sub(1).max(1));
-        let rows = usize::try_from(self.batch_size.min(plan.samples())).unwrap_or(usize::MAX);
-        let budget = self.memory.unwrap_or(DEFAULT_BUDGET);
-        let layout = match schema.layout(rows) {
-            _ if self.collate.is_some() => None,
-            Some(layout) if layout.bytes == 0 && schema.variable() > 0 => None,
-            Some(layout) if self.memory.is_none_or(|memory| layout.bytes as u64 <= memory) => {
-                Some(layout)
-            }
-            too_large => {
-                let batch = too_large.map_or(u64::MAX, |layout| layout.bytes as u64);
-                return Err(BuildError::BudgetTooSmall { batch, budget });
-            }
-        };
-        let budget = budget.max(layout.as_ref().map_or(0, |layout| layout.bytes as u64));
+        let layout = self.layout(&schema, &plan)?;
+        let batch = layout.as_ref().map_or(0, |layout| layout.bytes);
+        let block = if layout.is_some() { block_size(batch).unwrap_or(usize::MAX) } else { 0 };
+        let budget = self.memory.unwrap_or(DEFAULT_BUDGET).max(block as u64);
         let pipeline = Pipeline::new(schema.fields(), &self.recipe);
         let start = match &self.resume {
             Some((state, forced)) => state.fit(&plan, &pipeline, *forced)?,
@@ -298,19 +292,160 @@ impl LoaderBuilder {
         for log in &self.replay {
             log.check_start(&start, self.batch_size)?;
         }
-        let batch = layout.as_ref().map_or(0, |layout| layout.bytes as u64);
-        let (prefetch, frugal) = match (self.prefetch, self.memory) {
+        let keeps_parcels = schema.variable() > 0 || self.collate.is_some();
+        let window = match self.delivery {
+            Delivery::InOrder => None,
+            Delivery::Ready { window } => Some(window as u64),
+        };
+        let (prefetch, frugal) = self.read_ahead(workers, batch as u64);
+        let rules = Rules {
+            prefetch,
+            elastic: (self.prefetch.is_none() && workers > 0) || self.bunch.is_some(),
+            frugal,
+            bunch: self.bunch(workers, prefetch, &schema, layout.as_ref(), &plan),
+            budget,
+            batch_bytes: block as u64,
+            loose: keeps_parcels || self.io_workers > 0,
+            padded: schema.is_padded(),
+            window,
+            epochs: self.epochs,
+            batch_size: self.batch_size,
+        };
+        let (loose, tells) = (rules.loose, rules.loose || window.is_some());
+        let course = Course::new(&plan, &start);
+        let gate = Arc::new(Gate::new(Flow::new(rules, course.clone(), &start)));
+        let ledger: Arc<dyn Ledger> = Arc::clone(&gate) as _;
+        let pool = Pool::new(budget, Arc::clone(&ledger), self.page_lock);
+        let composer = window.map(|_| {
+            let print = plan.fingerprint();
+            Arc::new(Composer::new(course, self.batch_size, print, keeps_parcels, ledger))
+        });
+        let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
+        let threads = takers + if self.io_workers > 0 { workers } else { 0 };
+        let policy = self.policy.build(takers);
+        let by_cost = self.policy.wants_costs();
+        let costs = Arc::new(Costs::new(plan.dataset_len(), by_cost));
+        // Kept for reuse, beside what is booked: a few hundredths of the budget.
+        let spare = usize::try_from(budget / 64).unwrap_or(usize::MAX).min(16 << 20);
+        let is_limited = self.sample_timeout.is_some();
+        let maker = Maker {
+            dataset: self.dataset,
+            schema: Arc::clone(&schema),
+            gate: Arc::clone(&gate),
+            seed: self.seed,
+            on_error: self.on_error,
+            max_errors: self.max_errors,
+            is_limited,
+            // A worker that is given up on may still be writing when its batch has long been delivered, so
+            // under a time limit samples are made aside, as they are where the slot is not known yet.
+            in_place: layout.is_some() && !is_limited && window.is_none(),
+            watchlist: Watchlist::new(threads),
+            journal: Journal::default(),
+        };
+        let assembler = Assembler {
+            schema,
+            pool: Arc::clone(&pool),
+            depot: Depot::new(spare),
+            collate: self.collate,
+            alters: self.alters,
+            on_error: self.on_error,
+            max_errors: self.max_errors,
+            seed: self.seed,
+        };
+        let runner = Runner {
+            gate: Arc::clone(&gate),
+            policy: Arc::clone(&policy),
+            costs: Arc::clone(&costs),
+            pool: Arc::clone(&pool),
+            maker,
+            assembler,
+            composer: composer.clone(),
+            handoff: Handoff::new(spare),
+            loads_only: self.io_workers > 0,
+            by_cost,
+            tells,
+            batch_size: self.batch_size,
+            tallies: (0..threads).map(|_| CachePadded::new(Tally::new())).collect(),
+        };
+        let opener = Opener {
+            gate: Arc::clone(&gate),
+            pool,
+            policy: Arc::clone(&policy),
+            costs,
+            grain: Grain { alone: is_limited || self.io_workers > 0, by_cost },
+            layout,
+            keeps_parcels,
+            composer,
+            replay: self.replay,
+            prepared: crate::sync::Mutex::default(),
+        };
+        Ok(Arc::new(Engine {
+            plan,
+            pipeline,
+            workers,
+            io_workers: self.io_workers,
+            holds_jobs: loose,
+            gate,
+            policy,
+            opener,
+            runner,
+            orphans: Orphans::default(),
+        }))
+    }
+
+    /// Where the fixed fields of a full batch are; `None` if there are none, or another way to put batches together.
+    fn layout(&self, schema: &Schema, plan: &Plan) -> Result<Option<Layout>, BuildError> {
+        let rows = usize::try_from(self.batch_size.min(plan.samples())).unwrap_or(usize::MAX);
+        let layout = schema.layout(rows);
+        // Besides its values, each slot takes some bytes for which sample it has.
+        let bytes = layout
+            .as_ref()
+            .and_then(|layout| rows.checked_mul(SLOT_BYTES)?.checked_add(layout.bytes));
+        let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
+        let limit = machine_memory().unwrap_or(u64::MAX);
+        if bytes > limit {
+            return Err(BuildError::MachineTooSmall { batch: bytes, memory: limit });
+        }
+        match layout {
+            _ if self.collate.is_some() => Ok(None),
+            Some(layout) if layout.bytes == 0 && schema.variable() > 0 => Ok(None),
+            Some(layout) if self.memory.is_none_or(|memory| layout.bytes as u64 <= memory) => {
+                Ok(Some(layout))
+            }
+            too_large => {
+                let batch = too_large.map_or(u64::MAX, |layout| layout.bytes as u64);
+                let budget = self.memory.unwrap_or(DEFAULT_BUDGET);
+                Err(BuildError::BudgetTooSmall { batch, budget })
+            }
+        }
+    }
+
+    /// How many batches are read ahead, and whether the one in the user's hands is one of them.
+    fn read_ahead(&self, workers: usize, batch_bytes: u64) -> (usize, bool) {
+        match (self.prefetch, self.memory) {
             _ if workers == 0 => (1, false),
             (Some(prefetch), _) => (prefetch, self.frugal),
             (None, Some(_)) => (workers.max(4), false),
             (None, None) => {
-                let prefetch = default_prefetch(workers, self.batch_size as usize, batch);
+                let prefetch = default_prefetch(workers, self.batch_size as usize, batch_bytes);
                 // In ready order, the next batch's samples take the place of those that are slow.
-                (prefetch, prefetch == 2 && self.delivery == Delivery::InOrder)
+                let in_order = self.delivery == Delivery::InOrder;
+                let busy = workers.min(usable_cores());
+                (prefetch, prefetch == 2 && in_order && is_frugal(busy, self.batch_size))
             }
-        };
-        let elastic = (self.prefetch.is_none() && workers > 0) || self.bunch.is_some();
-        let bunch = match (self.bunch, &layout) {
+        }
+    }
+
+    /// How many small batches go together.
+    fn bunch(
+        &self,
+        workers: usize,
+        prefetch: usize,
+        schema: &Schema,
+        layout: Option<&Layout>,
+        plan: &Plan,
+    ) -> Bunch {
+        match (self.bunch, layout) {
             (Some(size), _) => Bunch::of(size),
             // Nothing but what a worker writes into the batch's slots is known beforehand.
             (_, Some(layout))
@@ -325,61 +460,7 @@ impl LoaderBuilder {
                 }
             }
             _ => Bunch::of(1),
-        };
-        let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
-        let threads = takers + if self.io_workers > 0 { workers } else { 0 };
-        let engine = Arc::new(Engine {
-            costs: Costs::new(plan.dataset_len(), self.policy.wants_costs()),
-            policy: self.policy.build(takers),
-            pool: match self.page_lock {
-                Some(page_lock) => Pool::page_locked(budget, page_lock),
-                None => Pool::new(budget),
-            },
-            depot: Depot::default(),
-            opener: Mutex::new(Opener::default()),
-            ahead: Mutex::new(Ahead::new(Course::whole(&plan))),
-            composer: Mutex::new(Composer::new(Course::whole(&plan))),
-            shelf: Shelf::new(),
-            bunch,
-            bell: Bell::new(),
-            handoff: Handoff::new(),
-            watchlist: Watchlist::new(threads),
-            journal: Journal::default(),
-            tallies: (0..threads).map(|_| CachePadded::new(Tally::new())).collect(),
-            generation: AtomicU64::new(0),
-            delivered_epochs: AtomicU64::new(start.epoch),
-            origin: Instant::now(),
-            settings: Settings {
-                workers,
-                io_workers: self.io_workers,
-                policy: self.policy,
-                prefetch,
-                elastic,
-                frugal,
-                cores: usable_cores(),
-                delivery: self.delivery,
-                replay: self.replay,
-                on_error: self.on_error,
-                max_errors: self.max_errors,
-                sample_timeout: self.sample_timeout,
-                epochs: self.epochs,
-                collate: self.collate,
-                alters: self.alters,
-            },
-            dataset: self.dataset,
-            schema,
-            layout,
-            plan,
-            pipeline,
-        });
-        // Weak: what the user holds may outlive the loader.
-        let weak = Arc::downgrade(&engine);
-        engine.pool.when_returned(Box::new(move || {
-            if let Some(engine) = weak.upgrade() {
-                engine.count_returned();
-            }
-        }));
-        Ok((engine, start))
+        }
     }
 
     fn check(&self, plan: &Plan) -> Result<(), BuildError> {
@@ -454,9 +535,39 @@ fn default_prefetch(workers: usize, batch_size: usize, batch_bytes: u64) -> usiz
     usize::try_from(cheap).unwrap_or(usize::MAX).clamp(few, many)
 }
 
+/// Whether a third batch is not worth its memory where two are read ahead.
+///
+/// A loop like `for batch in loader` holds batch A until it has B. Workers that find nothing left to do for B, while
+/// others finish it, could begin C; that takes memory for a third batch, for good. What it buys is the time that workers
+/// would be idle at each batch's end, on average half a sample for all but the last. Up to one part in 32 of the time that a
+/// batch takes, that is not worth it.
+fn is_frugal(busy: usize, batch_size: u64) -> bool {
+    16 * (busy.saturating_sub(1) as u64) <= batch_size
+}
+
+/// The bytes of memory that the machine has, where it tells.
+fn machine_memory() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        // SAFETY: `sysconf` only reads.
+        let (pages, bytes) =
+            unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+        u64::try_from(pages).ok()?.checked_mul(u64::try_from(bytes).ok()?)
+    }
+    #[cfg(not(unix))]
+    None
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_third_batch_is_for_many_workers_and_few_samples() {
+        let frugal = [(2, 64), (1, 4), (4, 64), (8, 64), (2, 8)];
+        let frugal = frugal.map(|(busy, batch_size)| is_frugal(busy, batch_size));
+        assert_eq!(frugal, [true, true, true, false, false]);
+    }
 
     #[test]
     fn large_batches_of_few_samples_still_keep_all_workers_busy() {

@@ -5,8 +5,8 @@
 //! A loader serves one epoch at a time. Each [`start_epoch`](Loader::start_epoch) gives out a new token
 //! and makes older ones void: their next call gets [`Error::Superseded`]. Calls with one token from
 //! several threads take turns at the *turnstile*, so each batch goes to one of them, in order. Starting
-//! an epoch does not pass the turnstile; it raises the generation, and whoever waits for the old one
-//! leaves. The cursor has a lock of its own that is never held while waiting.
+//! an epoch does not pass the turnstile; whoever waits with an older token leaves. Which token is the last one is looked
+//! at in the same breath in which a batch is taken (see `flow`).
 //!
 //! # Half-way
 //!
@@ -15,23 +15,24 @@
 //! time: what is in flight is dropped, tokens become void, and the next epoch begun is the rest of the
 //! one that the state is in.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::assemble::{Batch, Field};
 use crate::engine::{Engine, Step};
 use crate::error::{Error, SampleError};
-use crate::measure::flow::{Flow, Note};
+use crate::flow::{Answer, Taken};
+use crate::measure::consumption::{Consumption, Note};
 use crate::measure::{BatchTimes, ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
 use crate::plan::Plan;
 use crate::process::Process;
-use crate::state::{Segment, Start, State, StateError, Undelivered};
-use crate::sync::lock as engine_lock;
-use crate::work::{Crew, Dataset, Desk, GRACE, Stage};
+use crate::state::{Segment, State, StateError};
+use crate::sync::lock_std as lock;
+use crate::work::{Crew, Dataset, GRACE, Local, Stage};
 
 use super::builder::LoaderBuilder;
-use super::{Course, Finished, OrderLog, Taken};
+use super::{OrderLog, Outcome};
 
 /// Loads a dataset in parallel and delivers it in batches, epoch by epoch.
 ///
@@ -60,35 +61,22 @@ use super::{Course, Finished, OrderLog, Taken};
 pub struct Loader {
     engine: Arc<Engine>,
     crew: Crew,
-    cursor: Mutex<Cursor>,
-    turnstile: Mutex<Desk>,
+    consumption: Mutex<Consumption>,
+    turnstile: Mutex<Local>,
     home: Process,
-}
-
-/// Where delivery is, and what it came to so far.
-struct Cursor {
-    token: u64,
-    generation: u64,
-    /// The epoch being delivered or, between epochs, the next one.
-    epoch: u64,
-    /// The next batch of it.
+    /// Tells its tokens from another loader's.
     number: u64,
-    course: Course,
-    /// Which positions of the epoch are not delivered.
-    undelivered: Undelivered,
-    /// Whether a batch of the epoch was delivered since it was begun or resumed.
-    begun: bool,
-    /// Whether the engine works towards (`epoch`, `number`).
-    running: bool,
-    /// The token whose epoch was delivered to its end.
-    ended: Option<u64>,
-    started_ns: Option<u64>,
-    flow: Flow,
 }
 
-/// The right to take batches of one epoch; void as soon as another is given out.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct EpochToken(u64);
+/// The right to take batches of one epoch of one loader; void as soon as another is given out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EpochToken {
+    loader: u64,
+    token: u64,
+}
+
+/// How many loaders there have been. Relaxed: only that numbers differ matters.
+static LOADERS: AtomicU64 = AtomicU64::new(0);
 
 /// What [`Loader::next_within`] came back with.
 #[derive(Debug)]
@@ -107,27 +95,14 @@ impl Loader {
         LoaderBuilder::new(Box::new(dataset))
     }
 
-    pub(crate) fn new(engine: Arc<Engine>, crew: Crew, start: &Start) -> Loader {
-        let course = Course::new(&engine.plan, start);
-        let cursor = Cursor {
-            token: 0,
-            generation: 0,
-            epoch: start.epoch,
-            number: start.number,
-            undelivered: undelivered(&course, start),
-            course,
-            begun: false,
-            running: false,
-            ended: None,
-            started_ns: None,
-            flow: Flow::new(),
-        };
+    pub(crate) fn new(engine: Arc<Engine>, crew: Crew) -> Loader {
         Loader {
             engine,
             crew,
-            cursor: Mutex::new(cursor),
-            turnstile: Mutex::new(Desk::new(0)),
+            consumption: Mutex::new(Consumption::new()),
+            turnstile: Mutex::new(Local::new(0)),
             home: Process::this(),
+            number: LOADERS.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -143,21 +118,11 @@ impl Loader {
     /// Begins the next epoch. For iterators that cannot borrow the loader.
     pub fn start_epoch(&self) -> EpochToken {
         if self.home.is_left() {
-            return EpochToken(0);
+            return EpochToken { loader: self.number, token: 0 };
         }
-        let mut cursor = lock(&self.cursor);
-        cursor.token += 1;
-        if cursor.begun {
-            // Left half-way.
-            cursor.next_epoch();
-            cursor.running = false;
-        }
-        if !cursor.running {
-            cursor.generation = self.engine.restart(cursor.epoch, cursor.number);
-            cursor.running = true;
-        }
-        cursor.started_ns.get_or_insert_with(|| self.engine.now_ns());
-        EpochToken(cursor.token)
+        let token = self.engine.begin_epoch();
+        lock(&self.consumption).begun(self.engine.gate.now_ns());
+        EpochToken { loader: self.number, token }
     }
 
     /// The next batch of the epoch; waits for it.
@@ -171,7 +136,8 @@ impl Loader {
     /// The next batch of the epoch; waits for it at most `patience`, so that the caller can look after
     /// other things. (Without workers the caller works, and the sample it is at is finished first.)
     pub fn next_within(&self, token: EpochToken, patience: Duration) -> Next {
-        self.next_until(token, Some(Instant::now() + patience))
+        // Patience that outlasts the clock is for ever.
+        self.next_until(token, Instant::now().checked_add(patience))
     }
 
     /// The next batch if it is there already, without waiting for anything or anybody; `None` if it
@@ -180,98 +146,84 @@ impl Loader {
     /// For callers to whom waiting is dear to prepare: what this gives, [`next`](Loader::next) would
     /// have given. It never runs user code.
     pub fn next_ready(&self, token: EpochToken) -> Option<Next> {
-        if self.home.is_left() || self.engine.settings.workers == 0 {
+        if self.home.is_left() || self.engine.workers == 0 {
             return None;
         }
         // Whoever is at the turnstile may wait there for long.
         let _turn = self.turnstile.try_lock().ok()?;
-        let asked_ns = self.engine.now_ns();
-        let generation = match self.ask(token, asked_ns) {
-            Ok(generation) => generation,
+        let token = match self.check(token) {
+            Ok(token) => token,
             Err(answer) => return Some(answer),
         };
-        let taken = self.engine.try_take(generation)?;
-        Some(self.answer(token, generation, taken, asked_ns))
+        let asked_ns = self.ask();
+        let answer = self.engine.gate.try_take(token)?;
+        Some(self.answer(answer, asked_ns))
     }
 
     fn next_until(&self, token: EpochToken, deadline: Option<Instant>) -> Next {
         if self.home.is_left() {
             return Next::Batch(Err(self.home.error()));
         }
-        let asked_ns = self.engine.now_ns();
-        let mut desk = lock(&self.turnstile);
-        let generation = match self.ask(token, asked_ns) {
-            Ok(generation) => generation,
+        let token = match self.check(token) {
+            Ok(token) => token,
             Err(answer) => return answer,
         };
-        let taken = match self.engine.settings.workers {
-            0 => self.work_until_ready(generation, &mut desk, deadline),
-            _ => self.engine.take(generation, deadline),
+        let mut local = lock(&self.turnstile);
+        let asked_ns = self.ask();
+        let taken = match self.engine.workers {
+            0 => self.work_until_ready(token, &mut local, deadline),
+            _ => self.engine.gate.take(token, deadline),
         };
-        self.answer(token, generation, taken, asked_ns)
-    }
-
-    /// The generation to take from, or what there is to say instead of a batch.
-    fn ask(&self, token: EpochToken, asked_ns: u64) -> Result<u64, Next> {
-        let mut cursor = lock(&self.cursor);
-        cursor.flow.asked(asked_ns);
-        if cursor.token != token.0 {
-            return Err(Next::Batch(Err(Error::Superseded)));
-        }
-        if !cursor.running || cursor.ended == Some(token.0) {
-            return Err(Next::End);
-        }
-        match self.engine.settings.epochs {
-            // An epoch that the loader was told not to begin: said once, then the epoch ends.
-            Some(epochs) if cursor.epoch >= epochs => {
-                cursor.ended = Some(token.0);
-                Err(Next::Batch(Err(Error::NoMoreEpochs { epochs })))
-            }
-            _ => {
-                let generation = cursor.generation;
-                drop(cursor);
-                self.engine.count_asked(generation, asked_ns);
-                Ok(generation)
-            }
-        }
-    }
-
-    fn answer(
-        &self,
-        token: EpochToken,
-        generation: u64,
-        taken: Taken<Finished>,
-        asked_ns: u64,
-    ) -> Next {
         match taken {
-            Taken::Item(finished, shelved) => {
-                let taken_ns = self.engine.now_ns();
-                let moments = (asked_ns, taken_ns);
-                Next::Batch(self.deliver(token, generation, finished, shelved, moments))
-            }
+            Taken::Answer(answer) => self.answer(answer, asked_ns),
             Taken::TimedOut => Next::Pending,
-            Taken::Superseded => Next::Batch(Err(Error::Superseded)),
-            Taken::Closed => Next::Batch(Err(Error::Closed)),
+        }
+    }
+
+    /// A token of another loader's is void here.
+    fn check(&self, token: EpochToken) -> Result<u64, Next> {
+        match token.loader == self.number {
+            true => Ok(token.token),
+            false => Err(Next::Batch(Err(Error::Superseded))),
+        }
+    }
+
+    /// The consumer came back for more. Returns when.
+    fn ask(&self) -> u64 {
+        let asked_ns = self.engine.gate.now_ns();
+        lock(&self.consumption).asked(asked_ns);
+        asked_ns
+    }
+
+    fn answer(&self, answer: Answer<Outcome>, asked_ns: u64) -> Next {
+        match answer {
+            Answer::Batch(outcome, ready) => Next::Batch(self.deliver(outcome, ready, asked_ns)),
+            Answer::Wait { .. } => Next::Pending,
+            Answer::End => Next::End,
+            Answer::Superseded => Next::Batch(Err(Error::Superseded)),
+            Answer::NoMoreEpochs(epochs) => Next::Batch(Err(Error::NoMoreEpochs { epochs })),
+            Answer::Closed(None) => Next::Batch(Err(Error::Closed)),
+            Answer::Closed(Some(why)) => Next::Batch(Err(Error::Broken { why })),
         }
     }
 
     /// Without workers: the caller takes the steps a worker would.
     fn work_until_ready(
         &self,
-        generation: u64,
-        desk: &mut Desk,
+        token: u64,
+        local: &mut Local,
         deadline: Option<Instant>,
-    ) -> Taken<Finished> {
+    ) -> Taken<Outcome> {
         loop {
-            if let Some(taken) = self.engine.shelf.try_take(generation) {
-                return taken;
+            if let Some(answer) = self.engine.gate.try_take(token) {
+                return Taken::Answer(answer);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Taken::TimedOut;
             }
-            match self.engine.step(desk) {
+            match self.engine.step(local) {
                 Step::Worked | Step::Retired => {}
-                Step::Stopped => return Taken::Closed,
+                Step::Stopped => return Taken::Answer(Answer::Closed(None)),
                 // Whatever was opened has been worked off and delivered, so there is always
                 // room for the next; only another thread's restart can have changed that.
                 Step::Idle(..) => std::thread::yield_now(),
@@ -279,35 +231,23 @@ impl Loader {
         }
     }
 
-    fn deliver(
-        &self,
-        token: EpochToken,
-        generation: u64,
-        finished: Finished,
-        shelved: usize,
-        (asked_ns, taken_ns): (u64, u64),
-    ) -> Result<Batch, Error> {
-        let Finished { result, positions, times, finished_ns } = finished;
-        if let Ok(batch) = &result {
-            batch.hand_over();
-        }
-        self.engine.count_delivered(generation, times.building_ns, taken_ns);
-        let times = BatchTimes { shelved_ns: taken_ns.saturating_sub(finished_ns), ..times };
+    fn deliver(&self, outcome: Outcome, ready: usize, asked_ns: u64) -> Result<Batch, Error> {
+        let taken_ns = self.engine.gate.now_ns();
+        let Outcome { result, times, finished_ns } = outcome;
         let (samples, bytes) = match &result {
-            Ok(batch) => (batch.len() as u64, batch.byte_len() as u64),
+            Ok(batch) => {
+                batch.mark_delivered();
+                (batch.len() as u64, batch.byte_len() as u64)
+            }
             Err(_) => (0, 0),
         };
-        let left_ns = self.engine.now_ns();
-        let mut cursor = lock(&self.cursor);
-        if cursor.token == token.0 {
-            cursor.step_past(&positions);
-            if cursor.number == cursor.course.batches(cursor.epoch) {
-                cursor.next_epoch();
-                cursor.ended = Some(token.0);
-                self.engine.delivered_epochs.store(cursor.epoch, Ordering::Relaxed);
-            }
+        if let Some(composer) = &self.engine.runner.composer {
+            composer.delivered_up_to(self.current_epoch());
         }
-        cursor.flow.delivered(Note { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved });
+        let times = BatchTimes { shelved_ns: taken_ns.saturating_sub(finished_ns), ..times };
+        let left_ns = self.engine.gate.now_ns();
+        let note = Note { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved: ready };
+        lock(&self.consumption).delivered(note);
         result
     }
 
@@ -317,10 +257,8 @@ impl Loader {
         if self.home.is_left() {
             return;
         }
-        let mut cursor = lock(&self.cursor);
-        if cursor.token == token.0 && cursor.running && cursor.ended != Some(token.0) {
-            self.engine.pause();
-            cursor.running = false;
+        if let Ok(token) = self.check(token) {
+            self.engine.cancel(token);
         }
     }
 
@@ -340,7 +278,7 @@ impl Loader {
         if self.home.is_left() {
             return true;
         }
-        self.engine.stop();
+        self.engine.stop(None);
         self.crew.end(patience)
     }
 
@@ -372,26 +310,26 @@ impl Loader {
     /// What each sample consists of.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
-        self.engine.schema.fields()
+        self.engine.runner.schema().fields()
     }
 
     /// How many threads make samples; 0 means the caller does.
     #[must_use]
     pub fn workers(&self) -> usize {
-        self.engine.settings.workers
+        self.engine.workers
     }
 
     /// Samples that could not be made so far, oldest first (at most 10,000 are kept). Samples made
     /// ahead count, too, those of the next epoch included: [`SampleError::epoch`] tells them apart.
     #[must_use]
     pub fn errors(&self) -> Vec<SampleError> {
-        self.engine.journal.list()
+        self.engine.runner.maker.journal.list()
     }
 
     /// Delivered orders of the last epochs in `ready` order, oldest first.
     #[must_use]
     pub fn order_logs(&self) -> Vec<OrderLog> {
-        engine_lock(&self.engine.composer).logs().cloned().collect()
+        self.engine.runner.composer.as_ref().map_or_else(Vec::new, |composer| composer.logs())
     }
 
     /// Where delivery is: everything before it has been delivered, nothing after it. It takes a few
@@ -400,31 +338,43 @@ impl Loader {
     /// After an epoch's last batch that is the start of the next epoch.
     #[must_use]
     pub fn state(&self) -> State {
-        let cursor = lock(&self.cursor);
         let plan = &self.engine.plan;
-        let whole;
-        let segment = match cursor.course.segment(cursor.epoch) {
-            Some(segment) => segment,
-            None => {
-                whole = Segment::whole(plan, cursor.epoch);
-                &whole
-            }
-        };
-        let own = cursor.undelivered.remaining();
-        State::new(plan, &self.engine.pipeline, segment, cursor.number, &own)
+        self.engine.gate.look(|flow| {
+            let cursor = flow.cursor();
+            let whole;
+            let segment = match cursor.course.segment(cursor.epoch) {
+                Some(segment) => segment,
+                None => {
+                    whole = Segment::whole(plan, cursor.epoch);
+                    &whole
+                }
+            };
+            let own = cursor.undelivered.remaining();
+            State::new(plan, &self.engine.pipeline, segment, cursor.number, &own)
+        })
     }
 
     /// The epoch of the next batch.
     #[must_use]
     pub fn current_epoch(&self) -> u64 {
-        lock(&self.cursor).epoch
+        self.engine.gate.look(|flow| flow.cursor().epoch)
     }
 
     /// How many batches are left of the epoch that is next or running.
     #[must_use]
     pub fn left(&self) -> u64 {
-        let cursor = lock(&self.cursor);
-        cursor.course.batches(cursor.epoch) - cursor.number
+        self.engine.gate.look(|flow| {
+            let cursor = flow.cursor();
+            cursor.course.batches(cursor.epoch) - cursor.number
+        })
+    }
+
+    /// How many batches are left of the epoch of this token; none if it is void.
+    fn left_of(&self, token: EpochToken) -> u64 {
+        match self.check(token) {
+            Ok(token) => self.engine.gate.look(|flow| flow.left_of(token)),
+            Err(_) => 0,
+        }
     }
 
     /// Goes on where a state was taken: drops what is in flight, and begins the next epoch there.
@@ -440,29 +390,17 @@ impl Loader {
         if self.home.is_left() {
             return Ok(());
         }
-        let start = self.engine.fit(state, forced)?;
-        let mut cursor = lock(&self.cursor);
-        let course = Course::new(&self.engine.plan, &start);
-        self.engine.take_course(course.clone());
-        cursor.token += 1;
-        cursor.epoch = start.epoch;
-        cursor.number = start.number;
-        cursor.undelivered = undelivered(&course, &start);
-        cursor.course = course;
-        cursor.begun = false;
-        cursor.running = false;
-        cursor.ended = None;
-        self.engine.delivered_epochs.store(start.epoch, Ordering::Relaxed);
-        Ok(())
+        self.engine.load(state, forced)
     }
 
     /// Everything that was measured so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let engine = &self.engine;
-        let tallies = engine.tallies.iter().map(|tally| (tally, tally.stages()));
+        let runner = &engine.runner;
+        let tallies = runner.tallies.iter().map(|tally| (tally, tally.stages()));
         let mut totals = [const { None }; 3];
-        let mut workers = Vec::with_capacity(engine.tallies.len());
+        let mut workers = Vec::with_capacity(runner.tallies.len());
         for (worker, (tally, stages)) in tallies.enumerate() {
             workers.push(WorkerStats {
                 worker,
@@ -485,16 +423,18 @@ impl Loader {
             }
         }
         let (imbalance, efficiency) = stats::balance(workers.iter().map(|w| w.busy_ns));
-        let mut cursor = lock(&self.cursor);
-        cursor.flow.fold();
-        let flow = &cursor.flow;
+        let (memory, prefetch, ready) =
+            engine.gate.look(|flow| (flow.memory(), flow.read_ahead(), flow.ready()));
+        let now_ns = engine.gate.now_ns();
+        let mut flow = lock(&self.consumption);
+        flow.fold();
         Stats {
-            elapsed_ns: cursor.started_ns.map_or(0, |started| engine.now_ns() - started),
+            elapsed_ns: flow.begun_ns.map_or(0, |begun| now_ns.saturating_sub(begun)),
             batches: flow.batches,
             samples: flow.samples,
             bytes: flow.bytes,
-            errors: engine.journal.count(),
-            lost_workers: engine.watchlist.lost.load(Ordering::Relaxed),
+            errors: runner.maker.journal.count(),
+            lost_workers: runner.maker.watchlist.lost.load(Ordering::Relaxed),
             consumer: ConsumerStats {
                 step_ns: flow.step_ns,
                 wait_ns: flow.wait_ns,
@@ -509,43 +449,9 @@ impl Loader {
             imbalance,
             efficiency,
             steals: engine.policy.steals(),
-            memory: engine.pool.bytes(),
-            prefetch: engine.read_ahead(),
-            ready: engine.shelf.full(),
-        }
-    }
-}
-
-impl Cursor {
-    /// A batch with these positions, or simply with the next ones, was delivered.
-    fn step_past(&mut self, positions: &[u64]) {
-        match positions {
-            [] => {
-                let range = self.course.batch_range(self.epoch, self.number);
-                self.undelivered.up_to(range.end);
-            }
-            positions => self.undelivered.mark(positions),
-        }
-        self.number += 1;
-        self.begun = true;
-    }
-
-    fn next_epoch(&mut self) {
-        self.epoch += 1;
-        self.number = 0;
-        self.begun = false;
-        self.undelivered = Undelivered::default();
-    }
-}
-
-/// What is not delivered where a loader begins.
-fn undelivered(course: &Course, start: &Start) -> Undelivered {
-    match &start.segment {
-        Some(segment) => Undelivered::from(&segment.own),
-        None => {
-            let mut undelivered = Undelivered::default();
-            undelivered.up_to(course.batch_range(start.epoch, start.number).start);
-            undelivered
+            memory,
+            prefetch,
+            ready,
         }
     }
 }
@@ -569,7 +475,7 @@ impl std::fmt::Debug for Loader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Loader")
             .field("plan", &self.engine.plan)
-            .field("workers", &self.engine.settings.workers)
+            .field("workers", &self.engine.workers)
             .finish_non_exhaustive()
     }
 }
@@ -591,19 +497,26 @@ impl Iterator for Epoch<'_> {
             return None;
         }
         let next = self.loader.next(self.token);
-        if let Some(Err(Error::Superseded | Error::Closed | Error::Forked { .. })) = &next {
-            self.over = true;
-        }
+        let goes_on = match &next {
+            None => false,
+            Some(Ok(_)) => true,
+            Some(Err(error)) => !error.ends_the_epoch(),
+        };
+        self.over = !goes_on;
         next
     }
+
+    /// Exact: a batch that cannot be made counts, as it comes as an error.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = if self.over { 0 } else { self.loader.left_of(self.token) };
+        (usize::try_from(left).unwrap_or(usize::MAX), usize::try_from(left).ok())
+    }
 }
+
+impl std::iter::FusedIterator for Epoch<'_> {}
 
 impl Drop for Epoch<'_> {
     fn drop(&mut self) {
         self.loader.cancel(self.token);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,41 +1,21 @@
-//! Finished batches to the training loop: in order, inside a byte budget, never late for want of
-//! beginning early.
+//! Finished batches to the training loop: the loader that users hold, and what it is told to be.
 //!
-//! [`ahead`](ahead) decides how far ahead work is begun, [`spare`](spare) whether a batch more is worth its
-//! memory and [`bunch`](bunch) how many small ones go together; [`lookout`](lookout) spares the loop waking
-//! workers; [`open`](open) begins a batch, [`shelf`](shelf) holds what is finished until its turn,
-//! [`ready`](ready) composes batches in the order samples become ready, [`Loader`] is what the user holds.
+//! Which batch is next, and whose it is, is decided by `flow`; here it is handed out, and what that took is measured.
 
-mod ahead;
+mod batch_sampler;
 mod builder;
-mod bunch;
-mod complete;
-mod course;
 mod loader;
 mod log;
-mod lookout;
-mod open;
-mod ready;
-mod route;
-pub(crate) mod shelf;
-#[cfg(all(test, not(loom)))]
-mod single_handed;
-pub(crate) mod spare;
+mod outcome;
 
 use serde::{Deserialize, Serialize};
 
+pub use batch_sampler::BatchSampler;
 pub use builder::LoaderBuilder;
 pub use loader::{Epoch, EpochToken, Loader, Next};
 pub use log::OrderLog;
-pub use route::Route;
 
-pub(crate) use ahead::Ahead;
-pub(crate) use bunch::Bunch;
-pub(crate) use complete::Finished;
-pub(crate) use course::Course;
-pub(crate) use open::{Opener, Opening};
-pub(crate) use ready::Composer;
-pub(crate) use shelf::{Shelf, Taken};
+pub(crate) use outcome::Outcome;
 
 /// Which samples a batch is made of.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

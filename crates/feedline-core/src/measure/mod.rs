@@ -1,14 +1,14 @@
 //! A watch on every door: counts and times at negligible cost, and a sentence made of them.
 //!
-//! Workers count in [tallies](tally) of their own; the consumer counts in a [flow](flow). Reading
+//! Workers count in [tallies](tally) of their own; the consumer notes its [consumption](consumption). Reading
 //! them gives a [`Stats`], plain data; [`Stats::explain`] turns it into words.
 
-pub(crate) mod flow;
+pub(crate) mod consumption;
 pub(crate) mod series;
 pub(crate) mod stats;
 pub(crate) mod tally;
 mod verdict;
 
-pub use flow::BatchTimes;
+pub use consumption::BatchTimes;
 pub use series::Point;
 pub use stats::{ConsumerStats, StageStats, Stats, Times, WorkerStats};

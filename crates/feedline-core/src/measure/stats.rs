@@ -3,11 +3,11 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::assemble::PoolBytes;
+use crate::flow::MemoryStats;
 use crate::schedule::Steals;
 use crate::work::Stage;
 
-use super::flow::BatchTimes;
+use super::consumption::BatchTimes;
 use super::series::Point;
 
 /// What a loader has done so far and where the time went.
@@ -44,7 +44,7 @@ pub struct Stats {
     /// Steals tried and won, and their cost.
     pub steals: Steals,
     /// Bytes of batches, by state.
-    pub memory: PoolBytes,
+    pub memory: MemoryStats,
     /// How many batches may be begun ahead, at present: small ones that cost little go in bunches.
     pub prefetch: usize,
     /// How many wait now.

@@ -190,7 +190,7 @@ mod tests {
             imbalance: 1.5,
             efficiency: 1.0 / 1.5,
             steals: crate::schedule::Steals::default(),
-            memory: crate::assemble::PoolBytes::default(),
+            memory: crate::flow::MemoryStats::default(),
             prefetch: 4,
         }
     }

@@ -4,15 +4,14 @@
 //! together) makes two runs differ.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use loom::thread;
 
-use crate::deliver::{Delivery, Taken};
+use crate::deliver::Delivery;
 use crate::engine::{Engine, Step};
+use crate::flow::{Answer, Taken};
 use crate::plan::SampleIndex;
-use crate::sync::lock;
-use crate::work::{Cause, Dataset, Desk, Sample};
+use crate::work::{Cause, Dataset, Local, Sample};
 use crate::{Batch, DType, Field, Loader, LoaderBuilder};
 
 use super::explore;
@@ -34,7 +33,7 @@ impl Dataset for Numbers {
 
 /// An engine for one epoch without its threads.
 fn engine(loader: LoaderBuilder) -> Arc<Engine> {
-    loader.epochs(1).engine().expect("the settings are valid").0
+    loader.epochs(1).engine().expect("the settings are valid")
 }
 
 fn loader(samples: u64, workers: usize) -> LoaderBuilder {
@@ -43,11 +42,11 @@ fn loader(samples: u64, workers: usize) -> LoaderBuilder {
 
 /// As a thread of the crew does.
 fn work(engine: &Engine, worker: usize) {
-    let mut desk = Desk::new(worker);
+    let mut local = Local::new(worker);
     loop {
-        match engine.step(&mut desk) {
+        match engine.step(&mut local) {
             Step::Worked => {}
-            Step::Idle(ticket, why) => engine.rest(ticket, why),
+            Step::Idle(ticket, _) => engine.gate.rest(ticket),
             Step::Stopped | Step::Retired => return,
         }
     }
@@ -61,20 +60,18 @@ fn hire<const N: usize>(engine: &Arc<Engine>) -> [thread::JoinHandle<()>; N] {
 }
 
 /// Takes the next batch as the loader does.
-fn hold(engine: &Engine, generation: u64) -> Batch {
-    engine.count_asked(generation, 0);
-    let Taken::Item(finished, _) = engine.take(generation, None) else {
+fn hold(engine: &Engine, token: u64) -> Batch {
+    let Taken::Answer(Answer::Batch(outcome, _)) = engine.gate.take(token, None) else {
         panic!("nobody restarts or closes")
     };
-    let batch = finished.result.expect("no sample fails");
-    batch.hand_over();
-    engine.count_delivered(generation, 0, 0);
+    let batch = outcome.result.expect("no sample fails");
+    batch.mark_delivered();
     batch
 }
 
 /// Takes the next batch and drops it. Returns its samples.
-fn take(engine: &Engine, generation: u64) -> Vec<u64> {
-    let batch = hold(engine, generation);
+fn take(engine: &Engine, token: u64) -> Vec<u64> {
+    let batch = hold(engine, token);
     let samples: Vec<u64> = batch.indices().iter().map(|index| index.0).collect();
     assert_eq!(batch.arrays()[0].as_slice::<u64>().unwrap(), samples);
     samples
@@ -82,11 +79,11 @@ fn take(engine: &Engine, generation: u64) -> Vec<u64> {
 
 /// Stops the engine and waits for its workers; checks that they leave nothing behind.
 fn end<const N: usize>(engine: &Engine, workers: [thread::JoinHandle<()>; N]) {
-    engine.stop();
+    engine.stop(None);
     workers.into_iter().for_each(|worker| worker.join().unwrap());
-    let bytes = engine.pool.bytes();
+    let (bytes, ready) = engine.gate.look(|flow| (flow.memory(), flow.ready()));
     assert_eq!((bytes.undelivered, bytes.held_by_user), (0, 0));
-    assert_eq!((engine.shelf.full(), engine.policy.queued()), (0, 0));
+    assert_eq!((ready, engine.policy.queued()), (0, 0));
 }
 
 /// Lets workers load an epoch of one-sample batches, takes them one after the other, and ends.
@@ -96,9 +93,9 @@ fn deliver_all<const N: usize>(loader: LoaderBuilder, samples: u64) {
 
 fn deliver_all_of<const N: usize>(engine: &Arc<Engine>, samples: u64) {
     let workers = hire::<N>(engine);
-    let generation = engine.restart(0, 0);
+    let token = engine.begin_epoch();
     for sample in 0..samples {
-        assert_eq!(take(engine, generation), [sample]);
+        assert_eq!(take(engine, token), [sample]);
     }
     end(engine, workers);
 }
@@ -107,8 +104,8 @@ fn deliver_all_of<const N: usize>(engine: &Arc<Engine>, samples: u64) {
 fn deliver_and_keep<const N: usize>(loader: LoaderBuilder) {
     let engine = engine(loader);
     let workers = hire::<N>(&engine);
-    let generation = engine.restart(0, 0);
-    let kept: [_; 3] = std::array::from_fn(|_| hold(&engine, generation));
+    let token = engine.begin_epoch();
+    let kept: [_; 3] = std::array::from_fn(|_| hold(&engine, token));
     assert_eq!(kept.each_ref().map(|batch| batch.indices()[0].0), [0, 1, 2]);
     drop(kept);
     end(&engine, workers);
@@ -129,32 +126,27 @@ fn the_next_batch_is_opened_when_one_comes_back_or_is_asked_for() {
     explore(2, || {
         let engine = engine(loader(3, 1).prefetch(2));
         let workers = hire::<1>(&engine);
-        let generation = engine.restart(0, 0);
-        let Taken::Item(kept, _) = engine.take(generation, None) else {
-            panic!("nobody restarts or closes")
-        };
-        let kept = kept.result.expect("no sample fails");
-        kept.hand_over();
-        engine.count_delivered(generation, 0, 0);
-        assert_eq!(take(&engine, generation), [1], "comes back at once");
-        assert_eq!(take(&engine, generation), [2]);
+        let token = engine.begin_epoch();
+        let kept = hold(&engine, token);
+        assert_eq!(take(&engine, token), [1], "comes back at once");
+        assert_eq!(take(&engine, token), [2]);
         drop(kept);
         end(&engine, workers);
     });
 }
 
 #[test]
-fn with_a_spare_batch_not_worth_it_who_holds_one_gets_the_next() {
+fn where_memory_is_dear_who_holds_one_gets_the_next() {
     explore(2, || hold_one_and_take_the_next(&engine(loader(3, 1).frugal())));
 }
 
 fn hold_one_and_take_the_next(engine: &Arc<Engine>) {
     let workers = hire::<1>(engine);
-    let generation = engine.restart(0, 0);
-    let mut held = hold(engine, generation);
+    let token = engine.begin_epoch();
+    let mut held = hold(engine, token);
     for number in 1..3 {
         // The one before comes back when this one is there.
-        held = hold(engine, generation);
+        held = hold(engine, token);
         assert_eq!(held.indices()[0].0, number);
     }
     drop(held);
@@ -162,7 +154,7 @@ fn hold_one_and_take_the_next(engine: &Arc<Engine>) {
 }
 
 #[test]
-fn with_a_spare_batch_not_worth_it_who_keeps_all_gets_the_next() {
+fn where_memory_is_dear_who_keeps_all_gets_the_next() {
     explore(2, || deliver_and_keep::<1>(loader(3, 1).frugal()));
 }
 
@@ -182,41 +174,16 @@ fn two_workers_deliver_bunches_to_a_loop_that_keeps_them() {
     explore(1, || deliver_and_keep::<2>(loader(3, 2).bunches_of(2)));
 }
 
-/// An engine whose workers keep a lookout whenever they can. Here time never comes round to wake them.
-fn engine_with_a_lookout(loader: LoaderBuilder) -> Arc<Engine> {
-    let engine = engine(loader);
-    lock(&engine.ahead).lookout.forced = Some(Duration::from_secs(1 << 20));
-    engine
-}
-
-#[test]
-fn who_keeps_a_lookout_is_woken_by_a_loop_that_finds_nothing() {
-    explore(3, || deliver_all_of::<1>(&engine_with_a_lookout(loader(3, 1)), 3));
-}
-
-#[test]
-fn with_a_lookout_kept_all_batches_come() {
-    explore(2, || deliver_all_of::<1>(&engine_with_a_lookout(loader(4, 1).prefetch(2)), 4));
-}
-
-#[test]
-fn with_a_lookout_kept_by_one_of_two_all_batches_come() {
-    explore(1, || deliver_all_of::<2>(&engine_with_a_lookout(loader(3, 2).prefetch(2)), 3));
-}
-
-#[test]
-fn with_a_lookout_kept_who_holds_one_gets_the_next() {
-    explore(2, || hold_one_and_take_the_next(&engine_with_a_lookout(loader(3, 1).frugal())));
-}
-
 #[test]
 fn a_restart_while_a_batch_is_opened_leaves_nothing_of_it() {
     explore(2, || {
         let engine = engine(loader(2, 2).delivery(Delivery::Ready { window: 2 }).prefetch(2));
         let workers = hire::<1>(&engine);
-        engine.restart(0, 0);
-        let generation = engine.restart(0, 1);
-        assert_eq!(take(&engine, generation), [1]);
+        let token = engine.begin_epoch();
+        engine.cancel(token);
+        let token = engine.begin_epoch();
+        let samples: Vec<u64> = [(); 2].into_iter().flat_map(|()| take(&engine, token)).collect();
+        assert_eq!(samples, [0, 1]);
         end(&engine, workers);
     });
 }
@@ -226,8 +193,8 @@ fn two_workers_fill_one_batch_together() {
     explore(1, || {
         let engine = engine(loader(2, 2).batch_size(2));
         let workers = hire::<2>(&engine);
-        let generation = engine.restart(0, 0);
-        assert_eq!(take(&engine, generation), [0, 1]);
+        let token = engine.begin_epoch();
+        assert_eq!(take(&engine, token), [0, 1]);
         end(&engine, workers);
     });
 }
@@ -244,19 +211,7 @@ fn stopping_at_any_moment_ends_the_workers() {
     explore(2, || {
         let engine = engine(loader(2, 2));
         let workers = hire::<2>(&engine);
-        engine.restart(0, 0);
-        end(&engine, workers);
-    });
-}
-
-#[test]
-fn a_restart_in_the_middle_delivers_the_new_generation_from_its_start() {
-    explore(3, || {
-        let engine = engine(loader(2, 1));
-        let workers = hire::<1>(&engine);
-        engine.restart(0, 0);
-        let generation = engine.restart(0, 1);
-        assert_eq!(take(&engine, generation), [1]);
+        engine.begin_epoch();
         end(&engine, workers);
     });
 }
@@ -266,10 +221,39 @@ fn an_epoch_that_is_given_up_and_begun_again_is_delivered() {
     explore(3, || {
         let engine = engine(loader(1, 1));
         let workers = hire::<1>(&engine);
-        engine.restart(0, 0);
-        engine.pause();
-        let generation = engine.restart(0, 0);
-        assert_eq!(take(&engine, generation), [0]);
+        let token = engine.begin_epoch();
+        engine.cancel(token);
+        let token = engine.begin_epoch();
+        assert_eq!(take(&engine, token), [0]);
+        end(&engine, workers);
+    });
+}
+
+/// Values of varying length, of which no two batches fit the budget.
+struct Texts;
+
+impl Dataset for Texts {
+    fn len(&self) -> u64 {
+        3
+    }
+    fn fields(&self) -> Vec<Field> {
+        vec![Field::bytes("text")]
+    }
+    fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        Ok(sample.put_bytes(0, &[7; 32])?)
+    }
+}
+
+#[test]
+fn jobs_that_are_held_back_for_want_of_bytes_are_done_when_there_is_room() {
+    explore(1, || {
+        let engine = engine(Loader::builder(Texts).workers(2).prefetch(2).memory(64));
+        let workers = hire::<2>(&engine);
+        let token = engine.begin_epoch();
+        for number in 0..3 {
+            let batch = hold(&engine, token);
+            assert_eq!(batch.indices()[0].0, number);
+        }
         end(&engine, workers);
     });
 }

@@ -5,13 +5,13 @@
 //! [`crate::sync`] are loom's. A lost wake-up shows as a deadlock, which loom reports with the
 //! threads that are stuck; a missing ordering as a stale value or a causality violation.
 
-mod bell;
 mod countdown;
 mod engine;
+mod event_count;
+mod gate;
 mod handoff;
 mod lanes;
 mod pool;
-mod shelf;
 mod watchlist;
 
 /// Explores a model whose threads are preempted at most `preemptions` times, or as often as

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::assemble::countdown::Countdown;
+use crate::flow::BatchId;
 use crate::plan::SampleIndex;
-use crate::work::desk::Note;
-use crate::work::{Lot, Positions, Watchlist};
+use crate::state::Positions;
+use crate::work::watchlist::Note;
+use crate::work::{Attempt, Lot, Watchlist};
 
 use super::explore;
 
@@ -18,20 +19,17 @@ const LIMIT: Duration = Duration::from_millis(1);
 /// A lot of one sample.
 pub(super) fn lot() -> StdArc<Lot> {
     StdArc::new(Lot {
-        generation: 0,
-        turn: 0,
-        epoch: 0,
+        id: BatchId { generation: 0, turn: 0, epoch: 0, number: 0 },
         indices: vec![SampleIndex(0)],
         positions: Positions::From(0),
         draft: None,
-        countdown: Countdown::new(1),
     })
 }
 
 /// A note that was overdue from the start: loom explores the moments, the clock has no part in it.
 fn note(slot: u32) -> Note {
     let since = Instant::now().checked_sub(2 * LIMIT).expect("the clock is older than that");
-    Note { lot: lot(), slot, attempt: 0, since }
+    Note { lot: lot(), slot, attempt: Attempt::default(), since }
 }
 
 #[test]

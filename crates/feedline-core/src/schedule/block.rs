@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::lanes::Lanes;
 use super::{Job, Policy};
 
-pub(super) struct Block<T> {
+pub(super) struct BlockPartition<T> {
     lanes: Lanes<T>,
     /// Relaxed: batches are submitted one at a time; this only has to go on counting.
     first: AtomicUsize,
 }
 
-impl<T> Block<T> {
-    pub(super) fn new(workers: usize) -> Block<T> {
-        Block { lanes: Lanes::new(workers), first: AtomicUsize::new(0) }
+impl<T> BlockPartition<T> {
+    pub(super) fn new(workers: usize) -> BlockPartition<T> {
+        BlockPartition { lanes: Lanes::new(workers), first: AtomicUsize::new(0) }
     }
 }
 
-impl<T: Send> Policy<T> for Block<T> {
+impl<T: Send> Policy<T> for BlockPartition<T> {
     fn submit(&self, jobs: &mut Vec<Job<T>>) {
         let workers = self.lanes.count();
         let first = self.first.fetch_add(1, Ordering::Relaxed);
@@ -38,8 +38,8 @@ impl<T: Send> Policy<T> for Block<T> {
         self.lanes.pop(worker)
     }
 
-    fn clear(&self) {
-        self.lanes.drain();
+    fn clear(&self) -> Vec<Job<T>> {
+        self.lanes.drain()
     }
 
     fn queued(&self) -> usize {

@@ -28,10 +28,8 @@ impl<T: Send> Policy<T> for Central<T> {
         self.lock().pop_front()
     }
 
-    fn clear(&self) {
-        // Dropped outside the lock: a job may own the last reference to a batch.
-        let dropped = std::mem::take(&mut *self.lock());
-        drop(dropped);
+    fn clear(&self) -> Vec<Job<T>> {
+        std::mem::take(&mut *self.lock()).into()
     }
 
     fn queued(&self) -> usize {

@@ -106,13 +106,11 @@ impl<T: Send> Policy<T> for CostFirst<T> {
         self.lock().heap.pop().map(|entry| entry.job)
     }
 
-    fn clear(&self) {
+    fn clear(&self) -> Vec<Job<T>> {
         let mut shared = self.lock();
         shared.newest = None;
-        // Dropped outside the lock: a job may own the last reference to a batch.
-        let dropped = std::mem::take(&mut shared.heap);
-        drop(shared);
-        drop(dropped);
+        let heap = std::mem::take(&mut shared.heap);
+        heap.into_iter().map(|entry| entry.job).collect()
     }
 
     fn queued(&self) -> usize {

@@ -25,6 +25,8 @@ mod round_robin;
 mod steal;
 mod weighted;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// A piece of work for one worker: one or more neighbouring samples of one batch.
@@ -57,8 +59,8 @@ pub trait Policy<T: Send>: Send + Sync {
         false
     }
 
-    /// Forgets all jobs that nobody has taken.
-    fn clear(&self);
+    /// Takes out all jobs that nobody has taken, to be dropped where that is safe.
+    fn clear(&self) -> Vec<Job<T>>;
 
     /// How many jobs nobody has taken.
     fn queued(&self) -> usize;
@@ -141,20 +143,20 @@ impl PolicyKind {
 
     /// A fresh policy for `workers` workers (at least one).
     #[must_use]
-    pub fn build<T: Send + 'static>(self, workers: usize) -> Box<dyn Policy<T>> {
+    pub fn build<T: Send + 'static>(self, workers: usize) -> Arc<dyn Policy<T>> {
         let workers = workers.max(1);
         match self {
-            PolicyKind::Steal => Box::new(steal::Steal::new(workers)),
-            PolicyKind::Central => Box::new(central::Central::new()),
-            PolicyKind::RoundRobin => Box::new(round_robin::RoundRobin::new(workers)),
-            PolicyKind::Block => Box::new(block::Block::new(workers)),
+            PolicyKind::Steal => Arc::new(steal::Steal::new(workers)),
+            PolicyKind::Central => Arc::new(central::Central::new()),
+            PolicyKind::RoundRobin => Arc::new(round_robin::RoundRobin::new(workers)),
+            PolicyKind::Block => Arc::new(block::BlockPartition::new(workers)),
             PolicyKind::ShortestFirst => {
-                Box::new(cost_first::CostFirst::new(cost_first::Prefer::Cheap, workers))
+                Arc::new(cost_first::CostFirst::new(cost_first::Prefer::Cheap, workers))
             }
             PolicyKind::LongestFirst => {
-                Box::new(cost_first::CostFirst::new(cost_first::Prefer::Dear, workers))
+                Arc::new(cost_first::CostFirst::new(cost_first::Prefer::Dear, workers))
             }
-            PolicyKind::Weighted => Box::new(weighted::Weighted::new(workers)),
+            PolicyKind::Weighted => Arc::new(weighted::WeightedLanes::new(workers)),
         }
     }
 

@@ -29,8 +29,8 @@ impl<T: Send> Policy<T> for RoundRobin<T> {
         self.lanes.pop(worker)
     }
 
-    fn clear(&self) {
-        self.lanes.drain();
+    fn clear(&self) -> Vec<Job<T>> {
+        self.lanes.drain()
     }
 
     fn queued(&self) -> usize {

@@ -107,8 +107,8 @@ impl<T: Send> Policy<T> for Steal<T> {
         self.lanes.pop(worker).or_else(|| self.steal(worker))
     }
 
-    fn clear(&self) {
-        self.lanes.drain();
+    fn clear(&self) -> Vec<Job<T>> {
+        self.lanes.drain()
     }
 
     fn queued(&self) -> usize {

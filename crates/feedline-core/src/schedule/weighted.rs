@@ -26,7 +26,7 @@ const LEAST: f64 = 1.0 / 16.0;
 /// The longest time per sample that the histograms tell apart: one hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-pub(super) struct Weighted<T> {
+pub(super) struct WeightedLanes<T> {
     lanes: Lanes<T>,
     scale: Mutex<Scale>,
 }
@@ -42,8 +42,8 @@ struct Capacity {
     per_sample_ns: Histogram<u32>,
 }
 
-impl<T> Weighted<T> {
-    pub(super) fn new(workers: usize) -> Weighted<T> {
+impl<T> WeightedLanes<T> {
+    pub(super) fn new(workers: usize) -> WeightedLanes<T> {
         let capacity = || Capacity {
             weight: 1.0,
             credit: 0.0,
@@ -51,7 +51,7 @@ impl<T> Weighted<T> {
                 .expect("1 <= 2*low <= high and 2 significant digits are valid bounds"),
         };
         let workers: Vec<_> = (0..workers).map(|_| capacity()).collect();
-        Weighted {
+        WeightedLanes {
             lanes: Lanes::new(workers.len()),
             scale: Mutex::new(Scale { workers, finished: 0 }),
         }
@@ -116,7 +116,7 @@ impl Capacity {
     }
 }
 
-impl<T: Send> Policy<T> for Weighted<T> {
+impl<T: Send> Policy<T> for WeightedLanes<T> {
     fn submit(&self, jobs: &mut Vec<Job<T>>) {
         let mut scale = self.lock();
         for job in jobs.drain(..) {
@@ -147,8 +147,8 @@ impl<T: Send> Policy<T> for Weighted<T> {
         moved
     }
 
-    fn clear(&self) {
-        self.lanes.drain();
+    fn clear(&self) -> Vec<Job<T>> {
+        self.lanes.drain()
     }
 
     fn queued(&self) -> usize {

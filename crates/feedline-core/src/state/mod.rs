@@ -24,6 +24,7 @@
 //! positions, so a state is below 1 KB up to `window * batch_size = 3,000` or so even in the worst case,
 //! and mostly far beyond. States of ranks are joined by [`State::merge`].
 
+mod course;
 mod error;
 mod fit;
 mod gaps;
@@ -36,6 +37,7 @@ use crate::plan::{Boundary, Plan, Remaining};
 
 pub use error::StateError;
 
+pub(crate) use course::{Course, Positions};
 pub(crate) use fit::{Segment, Start};
 pub(crate) use undelivered::Undelivered;
 

@@ -1,16 +1,19 @@
 //! The threads: they live as long as the loader.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Step};
-use crate::error::BuildError;
+use crate::error::{BuildError, Panicked};
 use crate::measure::tally::Idle;
+use crate::sync::lock_std as lock;
 
 use super::cores;
-use super::desk::Desk;
+use super::local::Local;
+use super::runner::Ran;
 
 /// How long dropping a loader waits for threads that hang in user code.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -34,6 +37,10 @@ struct Roll {
     /// Whether somebody has waited in vain: nobody waits a second time. Relaxed: only the patience of
     /// the next one depends on it.
     given_up: AtomicBool,
+    /// How long a sample may take.
+    limit: Option<Duration>,
+    /// How many threads that build are gone and could not be replaced. Relaxed: one thread counts.
+    lost_builders: AtomicUsize,
 }
 
 /// What a thread does.
@@ -49,19 +56,24 @@ enum Duty {
 
 impl Crew {
     /// Starts the threads. `pin` binds each worker to a core.
-    pub(crate) fn start(engine: &Arc<Engine>, pin: bool) -> Result<Crew, BuildError> {
-        let crew = Crew { roll: Arc::new(Roll::new()) };
-        let settings = &engine.settings;
-        let takers = if settings.io_workers > 0 { settings.io_workers } else { settings.workers };
-        let builders = if settings.io_workers > 0 { settings.workers } else { 0 };
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        pin: bool,
+        limit: Option<Duration>,
+    ) -> Result<Crew, BuildError> {
+        let crew = Crew { roll: Arc::new(Roll::new(limit)) };
+        let (workers, io_workers) = (engine.workers, engine.io_workers);
+        let takers = if io_workers > 0 { io_workers } else { workers };
+        let builders = if io_workers > 0 { workers } else { 0 };
+        let watches = engine.runner.maker.is_limited.then_some((usize::MAX, Duty::Watch, false));
         let duties = std::iter::repeat_n(Duty::Jobs, takers)
             .chain(std::iter::repeat_n(Duty::Build, builders))
             .enumerate()
             .map(|(worker, duty)| (worker, duty, pin))
-            .chain(settings.sample_timeout.map(|_| (usize::MAX, Duty::Watch, false)));
+            .chain(watches);
         for (worker, duty, pin) in duties {
             if let Err(source) = hire(&crew.roll, engine, worker, duty, pin) {
-                engine.stop();
+                engine.stop(None);
                 return Err(BuildError::Thread { number: worker, source });
             }
         }
@@ -75,10 +87,13 @@ impl Crew {
     pub(crate) fn end(&self, patience: Duration) -> bool {
         let own = OWN.get().filter(|(roll, _)| std::ptr::eq(*roll, &raw const *self.roll));
         let own = own.map(|(_, badge)| badge);
-        let deadline = Instant::now() + patience;
+        // Patience that outlasts the clock is for ever.
+        let deadline = Instant::now().checked_add(patience);
         let mut present = lock(&self.roll.present);
         while present.iter().any(|(_, badge)| Some(*badge) != own) {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(Duration::from_secs(3600), |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
             if left.is_zero() || self.roll.given_up.load(Ordering::Relaxed) {
                 self.roll.given_up.fetch_or(!patience.is_zero(), Ordering::Relaxed);
                 return false;
@@ -109,19 +124,22 @@ fn hire(
         let present = present;
         OWN.set(Some((&raw const *present.roll, present.badge)));
         // Who only loads is woken by the system, and has little to do before it waits again.
-        if duty == Duty::Build || engine.settings.io_workers == 0 {
+        if duty == Duty::Build || engine.io_workers == 0 {
             cores::stand_back();
         }
         if pin {
             cores::pin_to(worker);
         }
-        let fuse = Fuse(&engine);
-        match duty {
+        // User code's panics are caught at the sample, so one that comes here is a fault of ours; the consumer
+        // is then told, rather than left to wait for ever.
+        let ended = catch_unwind(AssertUnwindSafe(|| match duty {
             Duty::Jobs => take_jobs(&engine, worker),
             Duty::Build => build(&engine, worker),
             Duty::Watch => watch(&engine, &present.roll),
+        }));
+        if let Err(panic) = ended {
+            engine.stop(Some(Panicked::from_payload(&*panic).0.into()));
         }
-        drop(fuse);
         drop(engine);
         drop(present);
     });
@@ -130,8 +148,10 @@ fn hire(
 }
 
 impl Roll {
-    fn new() -> Roll {
+    fn new(limit: Option<Duration>) -> Roll {
         Roll {
+            limit,
+            lost_builders: AtomicUsize::new(0),
             present: Mutex::default(),
             left: Condvar::new(),
             badges: AtomicU64::new(0),
@@ -143,18 +163,6 @@ impl Roll {
     fn excuse(&self, worker: usize) {
         lock(&self.present).retain(|(place, _)| *place != worker);
         self.left.notify_all();
-    }
-}
-
-/// Stops the engine if its thread panics. User code's panics are caught at the sample, so this is a fault
-/// of ours; the consumer then gets an error rather than wait for ever.
-struct Fuse<'a>(&'a Engine);
-
-impl Drop for Fuse<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.stop();
-        }
     }
 }
 
@@ -180,14 +188,14 @@ impl Drop for Present {
 }
 
 fn take_jobs(engine: &Engine, worker: usize) {
-    let mut desk = Desk::new(worker);
+    let mut local = Local::new(worker);
     loop {
-        match engine.step(&mut desk) {
+        match engine.step(&mut local) {
             Step::Worked => {}
             Step::Idle(ticket, why) => {
                 let since = Instant::now();
-                engine.rest(ticket, why);
-                engine.tallies[worker].idle(why, since.elapsed().as_nanos() as u64);
+                engine.gate.rest(ticket);
+                engine.runner.tallies[worker].idle(why, since.elapsed().as_nanos() as u64);
             }
             Step::Stopped | Step::Retired => return,
         }
@@ -195,42 +203,57 @@ fn take_jobs(engine: &Engine, worker: usize) {
 }
 
 fn build(engine: &Engine, worker: usize) {
-    let mut desk = Desk::new(worker);
+    let mut local = Local::new(worker);
+    let runner = &engine.runner;
     loop {
-        let ticket = engine.handoff.ticket();
-        if let Some(loaded) = engine.handoff.pop() {
-            if matches!(engine.build_loaded(loaded, &mut desk), Step::Retired) {
+        let ticket = runner.handoff.ticket();
+        if let Some(loaded) = runner.handoff.pop() {
+            if runner.build_loaded(loaded, &mut local) == Ran::Retired {
                 return;
             }
             continue;
         }
-        if engine.handoff.is_closed() {
+        if runner.handoff.is_closed() {
             return;
         }
         let since = Instant::now();
-        engine.handoff.wait(ticket);
-        engine.tallies[worker].idle(Idle::WithoutWork, since.elapsed().as_nanos() as u64);
+        runner.handoff.wait(ticket);
+        runner.tallies[worker].idle(Idle::WithoutWork, since.elapsed().as_nanos() as u64);
     }
 }
 
 fn watch(engine: &Arc<Engine>, roll: &Arc<Roll>) {
-    let Some(limit) = engine.settings.sample_timeout else { return };
-    let io_workers = engine.settings.io_workers;
+    let Some(limit) = roll.limit else { return };
+    let watchlist = &engine.runner.maker.watchlist;
     // Often enough to be late by a quarter of the limit at most.
     let pause = (limit / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
-    while !engine.watchlist.rest(pause) {
-        for (worker, stage, note) in engine.watchlist.overdue(limit) {
-            engine.watchlist.lost.fetch_add(1, Ordering::Relaxed);
+    while !watchlist.rest(pause) {
+        for (worker, stage, note) in watchlist.overdue(limit) {
+            watchlist.lost.fetch_add(1, Ordering::Relaxed);
             roll.excuse(worker);
-            // Its successor has its place; if there is no thread to be had, the others go on without.
-            let duty =
-                if io_workers > 0 && worker >= io_workers { Duty::Build } else { Duty::Jobs };
-            let _ = hire(roll, engine, worker, duty, false);
-            engine.give_up(stage, note, limit);
+            replace(engine, roll, worker);
+            engine.runner.give_up(stage, note, limit);
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Gives a worker's seat to another thread. If there is no thread to be had, the others go on without, and take what
+/// the policy has for that seat; if there are no others, nothing can go on.
+fn replace(engine: &Arc<Engine>, roll: &Arc<Roll>, worker: usize) {
+    let builds = engine.io_workers > 0 && worker >= engine.io_workers;
+    let duty = if builds { Duty::Build } else { Duty::Jobs };
+    let Err(error) = hire(roll, engine, worker, duty, false) else { return };
+    let same_duty = match (builds, engine.io_workers) {
+        (false, 0) | (true, _) => engine.workers,
+        (false, io_workers) => io_workers,
+    };
+    let gone = if builds {
+        roll.lost_builders.fetch_add(1, Ordering::Relaxed) + 1
+    } else {
+        engine.orphan(worker)
+    };
+    if gone >= same_duty {
+        let why = format!("all workers hang, and no thread is to be had in their place: {error}");
+        engine.stop(Some(why.into()));
+    }
 }

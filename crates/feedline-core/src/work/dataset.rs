@@ -110,16 +110,24 @@ impl<D: Dataset + ?Sized> Dataset for std::sync::Arc<D> {
     }
 }
 
+/// What a sample's randomness depends on, and nothing else.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SampleKey {
+    /// The loader's seed.
+    pub seed: u64,
+    /// The epoch it is wanted for.
+    pub epoch: u64,
+    /// The index that the loader asked for, however datasets are nested.
+    pub index: SampleIndex,
+}
+
 /// The sample being made: what it is, and where its fields are written.
 pub struct Sample<'a> {
     index: SampleIndex,
-    /// The index the loader asked for: what randomness is keyed by, however datasets are nested.
-    asked: SampleIndex,
+    key: SampleKey,
     /// The fields this dataset writes: a range of the loader's, where datasets are joined.
     first: usize,
     count: usize,
-    epoch: u64,
-    seed: u64,
     schema: &'a Schema,
     rows: Option<SlotRows<'a>>,
     parcel: &'a mut Parcel,
@@ -190,7 +198,7 @@ pub enum WriteError {
 
 impl<'a> Sample<'a> {
     pub(crate) fn new(
-        identity: (SampleIndex, u64, u64),
+        key: SampleKey,
         schema: &'a Schema,
         rows: Option<SlotRows<'a>>,
         parcel: &'a mut Parcel,
@@ -198,9 +206,8 @@ impl<'a> Sample<'a> {
     ) -> Sample<'a> {
         let record = if rows.is_some() { 0 } else { schema.record_bytes() };
         parcel.reset(record, schema.variable(), schema.fields().len());
-        let (index, epoch, seed) = identity;
         let count = schema.fields().len();
-        Sample { index, asked: index, first: 0, count, epoch, seed, schema, rows, parcel, watch }
+        Sample { index: key.index, key, first: 0, count, schema, rows, parcel, watch }
     }
 
     /// Lets another dataset write a part of this sample: its sample `index` into `fields`.
@@ -228,23 +235,23 @@ impl<'a> Sample<'a> {
         self.index
     }
 
-    /// The loader's seed, epoch and index: what this sample's randomness depends on.
+    /// What this sample's randomness depends on.
     #[must_use]
-    pub fn identity(&self) -> (u64, u64, SampleIndex) {
-        (self.seed, self.epoch, self.asked)
+    pub fn key(&self) -> SampleKey {
+        self.key
     }
 
     /// The epoch it is wanted for.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.key.epoch
     }
 
     /// A random stream of this sample's own: the same for one seed, epoch and sample, whichever
     /// worker asks.
     #[must_use]
     pub fn rng(&self) -> Stream {
-        Stream::new(self.seed, self.epoch, self.asked.0)
+        Stream::new(self.key.seed, self.key.epoch, self.key.index.0)
     }
 
     /// Says that `stage` starts now; its time is measured apart.

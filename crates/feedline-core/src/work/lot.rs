@@ -3,41 +3,21 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::assemble::{Draft, countdown::Countdown};
+use crate::assemble::Draft;
+use crate::error::SampleError;
+use crate::flow::BatchId;
 use crate::plan::{Position, SampleIndex};
+use crate::state::Positions;
 
 /// The samples that were planned for one batch.
 ///
 /// In order they fill the lot's own draft, slot by slot. In `ready` order they go into whatever
 /// draft is open when they are done, and the lot only says which samples may be worked on.
 pub(crate) struct Lot {
-    pub(crate) generation: u64,
-    /// Its place among the lots of its generation.
-    pub(crate) turn: u64,
-    pub(crate) epoch: u64,
+    pub(crate) id: BatchId,
     pub(crate) indices: Vec<SampleIndex>,
     pub(crate) positions: Positions,
     pub(crate) draft: Option<Arc<Draft>>,
-    /// Samples not done yet; counted in `ready` order only, where it moves the window.
-    pub(crate) countdown: Countdown,
-}
-
-/// Which positions of the epoch a lot has.
-pub(crate) enum Positions {
-    /// Consecutive ones from here on.
-    From(u64),
-    /// These: what an earlier run left behind, or the order in which it delivered them.
-    Listed(Vec<u64>),
-}
-
-impl Positions {
-    /// The positions, if they are not just consecutive.
-    pub(crate) fn listed(&self) -> Vec<u64> {
-        match self {
-            Positions::From(_) => Vec::new(),
-            Positions::Listed(positions) => positions.clone(),
-        }
-    }
 }
 
 impl Lot {
@@ -53,6 +33,21 @@ impl Lot {
 pub(crate) struct Work {
     pub(crate) lot: Arc<Lot>,
     pub(crate) slots: Range<u32>,
-    /// Which substitute to make; 0 for the planned sample itself.
-    pub(crate) attempt: u32,
+    pub(crate) attempt: Attempt,
+}
+
+/// Which sample is made for a slot.
+#[derive(Clone, Default)]
+pub(crate) struct Attempt {
+    /// Which substitute; 0 for the planned sample itself.
+    pub(crate) number: u32,
+    /// Why the planned sample itself could not be made, from the first substitute on.
+    pub(crate) failed: Option<SampleError>,
+}
+
+impl Attempt {
+    /// The next substitute, after this one failed too.
+    pub(crate) fn next(self, error: SampleError) -> Attempt {
+        Attempt { number: self.number + 1, failed: Some(self.failed.unwrap_or(error)) }
+    }
 }

@@ -1,31 +1,35 @@
 //! Load, decode, transform: the work on one sample, and the threads that do it.
 //!
-//! A [`Dataset`] is what users write. Workers take jobs from the policy, make samples, place them,
-//! and sleep on a [bell](bell) when there is nothing to do. The caller itself works where there
-//! are no workers.
+//! A [`Dataset`] is what users write. A [`Maker`] makes one sample, a [`Runner`] does a job of them, and the threads of a
+//! [`Crew`] run jobs until there are none. The caller itself works where there are no workers.
+//!
+//! Uses `schedule` (which job), `assemble` (where samples go), `flow` (what may be begun, who sleeps) and `measure`.
 
-pub(crate) mod bell;
 mod cores;
 mod crew;
 mod dataset;
-pub(crate) mod desk;
 mod group;
 pub(crate) mod handoff;
 mod journal;
+mod local;
 mod lot;
-mod run;
+mod maker;
+mod runner;
 mod scratch;
 mod stage;
+pub(crate) mod watchlist;
 
 pub use cores::usable_cores;
-pub use dataset::{Cause, Dataset, Sample, WriteError};
+pub use dataset::{Cause, Dataset, Sample, SampleKey, WriteError};
 pub use group::Group;
 pub use scratch::Scratch;
 pub use stage::Stage;
 
-pub(crate) use bell::{Bell, Ticket};
 pub(crate) use crew::{Crew, GRACE};
-pub(crate) use desk::{Desk, Watchlist};
 pub(crate) use handoff::Handoff;
 pub(crate) use journal::Journal;
-pub(crate) use lot::{Lot, Positions, Work};
+pub(crate) use local::Local;
+pub(crate) use lot::{Attempt, Lot, Work};
+pub(crate) use maker::Maker;
+pub(crate) use runner::{Ran, Runner};
+pub(crate) use watchlist::Watchlist;

@@ -3,7 +3,7 @@
 use crate::assemble::{Field, FieldError, Parcel, SampleView, Schema};
 use crate::plan::SampleIndex;
 
-use super::dataset::{Cause, Dataset, Sample};
+use super::dataset::{Cause, Dataset, Sample, SampleKey};
 use super::stage::{Stage, StageWatch};
 
 /// A place to make a single sample in, reused from sample to sample.
@@ -12,7 +12,7 @@ use super::stage::{Stage, StageWatch};
 /// reads it, and writes its own.
 ///
 /// ```
-/// use feedline_core::{Cause, DType, Dataset, Field, Sample, SampleIndex, Scratch};
+/// use feedline_core::{Cause, DType, Dataset, Field, Sample, SampleIndex, SampleKey, Scratch};
 ///
 /// struct Squares;
 /// impl Dataset for Squares {
@@ -25,7 +25,8 @@ use super::stage::{Stage, StageWatch};
 /// }
 ///
 /// let mut scratch = Scratch::new(Squares.fields())?;
-/// let nine = scratch.read(&Squares, SampleIndex(3), (0, 0, SampleIndex(3)))?;
+/// let index = SampleIndex(3);
+/// let nine = scratch.read(&Squares, index, SampleKey { seed: 0, epoch: 0, index })?;
 /// assert_eq!(nine.get::<u64>(0), Some(&[9][..]));
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
@@ -45,19 +46,19 @@ impl Scratch {
         Ok(Scratch { schema, parcel, raw: Vec::new() })
     }
 
-    /// Loads and builds sample `index` of `dataset`, whose fields these are. `identity` is what its
-    /// randomness depends on: [`Sample::identity`] of the sample it is made for.
+    /// Loads and builds sample `index` of `dataset`, whose fields these are. `key` is what its
+    /// randomness depends on: [`Sample::key`] of the sample it is made for.
     pub fn read(
         &mut self,
         dataset: &dyn Dataset,
         index: SampleIndex,
-        identity: (u64, u64, SampleIndex),
+        key: SampleKey,
     ) -> Result<SampleView<'_>, Cause> {
         let mut raw = std::mem::take(&mut self.raw);
         raw.clear();
         let built = dataset
             .load(index, &mut raw)
-            .and_then(|()| self.build(dataset, index, &raw, identity).map(|_| ()));
+            .and_then(|()| self.build(dataset, index, &raw, key).map(|_| ()));
         self.raw = raw;
         built?;
         Ok(SampleView { schema: &self.schema, parcel: &self.parcel })
@@ -69,11 +70,10 @@ impl Scratch {
         dataset: &dyn Dataset,
         index: SampleIndex,
         raw: &[u8],
-        (seed, epoch, asked): (u64, u64, SampleIndex),
+        key: SampleKey,
     ) -> Result<SampleView<'_>, Cause> {
         let watch = StageWatch::start(false, None);
-        let identity = (asked, epoch, seed);
-        let mut sample = Sample::new(identity, &self.schema, None, &mut self.parcel, watch);
+        let mut sample = Sample::new(key, &self.schema, None, &mut self.parcel, watch);
         sample.begin(Stage::Decode);
         let fields = 0..self.schema.fields().len();
         sample.part(index, fields, |sample| dataset.build(raw, sample))?;

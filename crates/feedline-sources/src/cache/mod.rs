@@ -61,7 +61,7 @@ impl<D: Dataset + ?Sized, S: Store> Cached<D, S> {
             None => (Scratch::new(self.fields.clone())?, Vec::new()),
         };
         let index = sample.index();
-        let view = scratch.build(&self.inner, index, raw, sample.identity())?;
+        let view = scratch.build(&self.inner, index, raw, sample.key())?;
         bytes.clear();
         snapshot::write(&view, &mut bytes);
         self.store.put(index, &bytes);

@@ -42,7 +42,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use feedline_core::plan::Stream;
-use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex, Stage};
+use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex, SampleKey, Stage};
 use feedline_ops::image::{Decoder, Draw, Drawn, Picture, Program, Size, Workbench};
 
 use crate::{Encoded, Reading};
@@ -183,17 +183,13 @@ impl Pictures {
 
     /// Draws what is done to a sample, view by view. `identity` is what it depends on: a loader's seed and
     /// epoch, and the index it asks for.
-    pub fn draw(
-        &self,
-        index: SampleIndex,
-        (seed, epoch, asked): (u64, u64, SampleIndex),
-    ) -> Result<(Size, Vec<Drawn>), Cause> {
+    pub fn draw(&self, index: SampleIndex, key: SampleKey) -> Result<(Size, Vec<Drawn>), Cause> {
         let mut raw = Vec::new();
         self.load(index, &mut raw)?;
         let bytes = self.source.part(index, self.split(&raw)?.0, self.picture)?;
         let decoder = Decoder::open(bytes, &self.views[0].options().limits)?;
         let size = self.views[0].size(&decoder);
-        let mut draws = Draws(Stream::new(seed, epoch, asked.0));
+        let mut draws = Draws(Stream::new(key.seed, key.epoch, key.index.0));
         let mut all = Vec::new();
         for view in &self.views {
             let mut drawn = Drawn::default();

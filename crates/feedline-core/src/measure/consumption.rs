@@ -32,7 +32,7 @@ impl BatchTimes {
 ///
 /// The consumer only notes each batch, and counts are made of the notes some dozen at a time: after a
 /// training step its caches are cold, and each of the tables below would be another miss.
-pub(crate) struct Flow {
+pub(crate) struct Consumption {
     pub(crate) batches: u64,
     pub(crate) samples: u64,
     pub(crate) bytes: u64,
@@ -43,6 +43,8 @@ pub(crate) struct Flow {
     pub(crate) parts: BatchTimes,
     pub(crate) recent: Vec<BatchTimes>,
     pub(crate) occupancy: Series,
+    /// When the first epoch was begun.
+    pub(crate) begun_ns: Option<u64>,
     /// When the last batch was handed out; `None` between epochs.
     pub(crate) left_at_ns: Option<u64>,
     noted: Vec<Note>,
@@ -65,9 +67,9 @@ const RECENT: usize = 256;
 /// How many batches are noted before they are counted.
 const NOTED: usize = 32;
 
-impl Flow {
-    pub(crate) fn new() -> Flow {
-        Flow {
+impl Consumption {
+    pub(crate) fn new() -> Consumption {
+        Consumption {
             batches: 0,
             samples: 0,
             bytes: 0,
@@ -78,9 +80,15 @@ impl Flow {
             parts: BatchTimes::default(),
             recent: Vec::with_capacity(RECENT),
             occupancy: Series::new(),
+            begun_ns: None,
             left_at_ns: None,
             noted: Vec::with_capacity(NOTED),
         }
+    }
+
+    /// An epoch was begun.
+    pub(crate) fn begun(&mut self, now_ns: u64) {
+        self.begun_ns.get_or_insert(now_ns);
     }
 
     /// The consumer came back for more at `now_ns`.

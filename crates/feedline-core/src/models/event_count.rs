@@ -1,16 +1,16 @@
-//! No wake-up is lost, however the ring and the look for work interleave.
+//! No wake-up is lost, however the notification and the look for work interleave.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use crate::work::Bell;
+use crate::flow::EventCount;
 
 use super::explore;
 
-/// Jobs as a bare count. Relaxed throughout, so that whatever a worker must see it sees by the bell.
+/// Jobs as a bare count. Relaxed throughout, so that whatever a worker must see it sees by the event count.
 struct Shop {
-    bell: Bell,
+    events: EventCount,
     jobs: AtomicUsize,
     done: AtomicUsize,
 }
@@ -18,12 +18,12 @@ struct Shop {
 impl Shop {
     fn new() -> Arc<Shop> {
         let zero = || AtomicUsize::new(0);
-        Arc::new(Shop { bell: Bell::new(), jobs: zero(), done: zero() })
+        Arc::new(Shop { events: EventCount::new(), jobs: zero(), done: zero() })
     }
 
     fn queue(&self, jobs: usize) {
         self.jobs.fetch_add(jobs, Ordering::Relaxed);
-        self.bell.ring(jobs);
+        self.events.notify(jobs);
     }
 
     fn take(&self) -> bool {
@@ -36,23 +36,23 @@ impl Shop {
     /// Works until `all` jobs are done by anybody.
     fn work(&self, all: usize) {
         loop {
-            let ticket = self.bell.ticket();
+            let ticket = self.events.ticket();
             if self.take() {
                 if self.done.fetch_add(1, Ordering::Relaxed) + 1 == all {
-                    self.bell.ring_all();
+                    self.events.notify(usize::MAX);
                 }
-            // An update sees the newest count: this one is the model's, the bell need not publish it.
+            // An update sees the newest count: this one is the model's, the event count need not publish it.
             } else if self.done.fetch_add(0, Ordering::Relaxed) == all {
                 return;
             } else {
-                self.bell.wait(ticket);
+                self.events.wait(ticket);
             }
         }
     }
 }
 
 #[test]
-fn a_worker_that_is_about_to_sleep_hears_the_ring() {
+fn a_worker_that_is_about_to_sleep_is_woken() {
     explore(3, || {
         let shop = Shop::new();
         let worker = thread::spawn({
@@ -65,23 +65,23 @@ fn a_worker_that_is_about_to_sleep_hears_the_ring() {
 }
 
 #[test]
-fn a_ring_publishes_what_was_queued_before_it() {
+fn a_notification_publishes_what_was_queued_before_it() {
     explore(3, || {
         let shop = Shop::new();
-        let before = shop.bell.ticket();
-        let ringer = thread::spawn({
+        let before = shop.events.ticket();
+        let notifier = thread::spawn({
             let shop = Arc::clone(&shop);
             move || shop.queue(1)
         });
-        if shop.bell.ticket() != before {
-            assert!(shop.take(), "the ring was seen, so the job is there");
+        if shop.events.ticket() != before {
+            assert!(shop.take(), "it was seen, so the job is there");
         }
-        ringer.join().unwrap();
+        notifier.join().unwrap();
     });
 }
 
 #[test]
-fn two_rings_for_one_each_serve_two_sleepers() {
+fn two_notifications_for_one_each_serve_two_sleepers() {
     explore(2, || {
         let shop = Shop::new();
         let workers: Vec<_> = (0..2)
@@ -90,11 +90,11 @@ fn two_rings_for_one_each_serve_two_sleepers() {
                 thread::spawn(move || {
                     // Each leaves after one job, so neither can do the other's.
                     loop {
-                        let ticket = shop.bell.ticket();
+                        let ticket = shop.events.ticket();
                         if shop.take() {
                             return;
                         }
-                        shop.bell.wait(ticket);
+                        shop.events.wait(ticket);
                     }
                 })
             })
@@ -106,7 +106,7 @@ fn two_rings_for_one_each_serve_two_sleepers() {
 }
 
 #[test]
-fn a_ring_for_fewer_than_sleep_is_heard_by_one() {
+fn a_notification_for_fewer_than_sleep_wakes_one() {
     explore(3, || {
         let shop = Shop::new();
         let workers: Vec<_> = (0..2)

@@ -1,4 +1,4 @@
-//! What one worker has of its own, and what is known of the sample on its desk.
+//! What each worker is at, for the one who minds the time.
 //!
 //! # Time limits
 //!
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Both take it under the note's lock, so exactly one of them does. A worker that comes back and
-//! finds its note gone throws its result away and ends: another thread sits at its place by then, and
+//! finds its note gone throws its result away and ends: another thread has its seat by then, and
 //! a note that lies there is that thread's. So notes are numbered, and a worker takes its own alone.
 //! The sample was made aside (never in the batch's own memory), so that nobody sees what it writes.
 
@@ -22,58 +22,44 @@ use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::assemble::Parcel;
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock};
 
-use super::lot::Lot;
+use super::lot::{Attempt, Lot};
 use super::stage::Stage;
-
-/// One worker's own things, reused from sample to sample.
-pub(crate) struct Desk {
-    pub(crate) worker: usize,
-    pub(crate) raw: Vec<u8>,
-    pub(crate) parcel: Parcel,
-}
-
-impl Desk {
-    pub(crate) fn new(worker: usize) -> Desk {
-        Desk { worker, raw: Vec::new(), parcel: Parcel::default() }
-    }
-}
 
 /// The sample a worker is at.
 pub(crate) struct Note {
     pub(crate) lot: Arc<Lot>,
     pub(crate) slot: u32,
-    pub(crate) attempt: u32,
+    pub(crate) attempt: Attempt,
     pub(crate) since: Instant,
 }
 
 /// What all workers are at, for those who mind the time.
 pub(crate) struct Watchlist {
-    places: Vec<Place>,
+    seats: Vec<Seat>,
     closed: Mutex<bool>,
     closing: Condvar,
     pub(crate) lost: AtomicU64,
 }
 
-struct Place {
+struct Seat {
     noted: Mutex<Noted>,
     stage: AtomicU8,
 }
 
 #[derive(Default)]
 struct Noted {
-    /// How many notes there have been at this place.
+    /// How many notes there have been at this seat.
     count: u64,
     note: Option<Note>,
 }
 
 impl Watchlist {
     pub(crate) fn new(workers: usize) -> Watchlist {
-        let place = || Place { noted: Mutex::default(), stage: AtomicU8::new(0) };
+        let seat = || Seat { noted: Mutex::default(), stage: AtomicU8::new(0) };
         Watchlist {
-            places: (0..workers).map(|_| place()).collect(),
+            seats: (0..workers).map(|_| seat()).collect(),
             closed: Mutex::new(false),
             closing: Condvar::new(),
             lost: AtomicU64::new(0),
@@ -82,7 +68,7 @@ impl Watchlist {
 
     /// The worker begins on a sample. Returns the note's number.
     pub(crate) fn begin(&self, worker: usize, note: Note) -> u64 {
-        let mut noted = lock(&self.places[worker].noted);
+        let mut noted = lock(&self.seats[worker].noted);
         noted.count += 1;
         noted.note = Some(note);
         noted.count
@@ -90,22 +76,22 @@ impl Watchlist {
 
     /// The worker is done. Returns whether the sample is still its own to place.
     pub(crate) fn finish(&self, worker: usize, number: u64) -> bool {
-        let mut noted = lock(&self.places[worker].noted);
+        let mut noted = lock(&self.seats[worker].noted);
         noted.count == number && noted.note.take().is_some()
     }
 
     /// Where the worker shows the stage it is in.
     pub(crate) fn stage_of(&self, worker: usize) -> &AtomicU8 {
-        &self.places[worker].stage
+        &self.seats[worker].stage
     }
 
     /// Takes the notes of workers that exceed `limit`.
     pub(crate) fn overdue(&self, limit: Duration) -> Vec<(usize, Stage, Note)> {
         let mut overdue = Vec::new();
-        for (worker, place) in self.places.iter().enumerate() {
-            let mut noted = lock(&place.noted);
+        for (worker, seat) in self.seats.iter().enumerate() {
+            let mut noted = lock(&seat.noted);
             if noted.note.as_ref().is_some_and(|note| note.since.elapsed() > limit) {
-                let stage = Stage::from_u8(place.stage.load(Ordering::Relaxed));
+                let stage = Stage::from_u8(seat.stage.load(Ordering::Relaxed));
                 overdue.extend(noted.note.take().map(|note| (worker, stage, note)));
             }
         }

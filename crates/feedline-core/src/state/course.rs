@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::plan::{EpochPlan, Plan, Share};
-use crate::state::{Segment, Start};
-use crate::work::Positions;
+
+use super::{Segment, Start};
 
 /// Which batches come after which. Cheap to clone; whoever needs it has its own, so that nobody has to
 /// ask for a lock to know where an epoch ends.
@@ -100,5 +100,23 @@ impl Course {
             return to.1 - from.1;
         }
         self.batches(from.0) - from.1 + (to.0 - from.0 - 1) * self.plan.batches() + to.1
+    }
+}
+
+/// Which positions of the epoch a batch has.
+pub(crate) enum Positions {
+    /// Consecutive ones from here on.
+    From(u64),
+    /// These: what an earlier run left behind, or the order in which it delivered them.
+    Listed(Vec<u64>),
+}
+
+impl Positions {
+    /// The positions, if they are not just consecutive.
+    pub(crate) fn listed(&self) -> Vec<u64> {
+        match self {
+            Positions::From(_) => Vec::new(),
+            Positions::Listed(positions) => positions.clone(),
+        }
     }
 }

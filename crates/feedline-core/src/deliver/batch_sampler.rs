@@ -2,40 +2,37 @@
 
 use crate::assemble::Field;
 use crate::plan::{Plan, Position, Remaining, SampleIndex};
-use crate::state::{Pipeline, Segment, Start, State, StateError};
-use crate::work::Positions;
-
-use super::course::Course;
+use crate::state::{Course, Pipeline, Positions, Segment, Start, State, StateError};
 
 /// Which samples come in which batch, epoch by epoch, from where a state was taken or from the start.
 ///
 /// ```
-/// use feedline_core::{Plan, Route, SampleIndex};
+/// use feedline_core::{Plan, BatchSampler, SampleIndex};
 ///
 /// let plan = |batch| Plan::builder(10).batch_size(batch).build().unwrap();
-/// let mut route = Route::new(plan(4), "numbers");
-/// assert_eq!(route.batch(0, 1), [4, 5, 6, 7].map(SampleIndex));
-/// let state = route.state(0, 1);
+/// let mut sampler = BatchSampler::new(plan(4), "numbers");
+/// assert_eq!(sampler.batch(0, 1), [4, 5, 6, 7].map(SampleIndex));
+/// let state = sampler.state(0, 1);
 ///
-/// let mut resumed = Route::new(plan(3), "numbers");
+/// let mut resumed = BatchSampler::new(plan(3), "numbers");
 /// assert_eq!(resumed.resume(&state, false)?, (0, 0));
 /// assert_eq!((resumed.batches(0), resumed.batches(1)), (2, 4));
 /// assert_eq!(resumed.batch(0, 0), [4, 5, 6].map(SampleIndex));
 /// # Ok::<(), feedline_core::StateError>(())
 /// ```
-pub struct Route {
+pub struct BatchSampler {
     plan: Plan,
     pipeline: Pipeline,
     course: Course,
 }
 
-impl Route {
+impl BatchSampler {
     /// `recipe` is what identifies the samples; see [`LoaderBuilder::recipe`](crate::LoaderBuilder::recipe).
     #[must_use]
-    pub fn new(plan: Plan, recipe: &str) -> Route {
+    pub fn new(plan: Plan, recipe: &str) -> BatchSampler {
         let pipeline = Pipeline::new(&[] as &[Field], recipe);
         let course = Course::whole(&plan);
-        Route { plan, pipeline, course }
+        BatchSampler { plan, pipeline, course }
     }
 
     /// Goes on where a state was taken. Returns the epoch and the batch of it that come next.

@@ -3,16 +3,13 @@
 //! To wake a sleeping thread costs some ten microseconds on either side, and where the kernel finds the two
 //! on one core, they take turns at every batch. A batch that does not cost many times that is not worth a
 //! wake-up of its own, so small batches go in bunches:
-//! * a loop that finds no batch sleeps until a whole bunch is there ([`Shelf`](super::Shelf)), or the
-//!   workers have nothing left to do, or a short time is over;
-//! * workers that have nothing left to do sleep until a whole bunch may be begun;
+//! * a consumer that finds no batch sleeps until a whole bunch is there, or the workers have nothing left to do,
+//!   or a short time is over;
+//! * workers that have nothing left to do sleep until a whole bunch may be opened;
 //! * unless the user says how many batches are read ahead, that many *bunches* are, within an epoch's length.
 //!
 //! Only sleeping and waking are bunched: what is there is taken at once, in order, batch by batch. Batches
 //! that cost more are bunches of one.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// What a bunch of batches should cost to make.
 const TARGET_NS: f64 = 250_000.0;
@@ -24,17 +21,15 @@ const MOST_BYTES: usize = 512 << 10;
 /// Of how many bunches a read-ahead consists at least, so that one is taken while others are made.
 const PARTS: usize = 4;
 
-/// How long the loop waits for a whole bunch. (loom knows no time, and must not depend on it.)
-pub(crate) const DOZE: Duration =
-    if cfg!(loom) { Duration::from_secs(1 << 20) } else { Duration::from_micros(500) };
+/// How long the consumer waits for a whole bunch. (loom knows no time, and must not depend on it.)
+pub(super) const DOZE_NS: u64 = if cfg!(loom) { 1 << 60 } else { 500_000 };
 
 /// The size of a bunch, as far as it is known.
-#[derive(Debug)]
+#[derive(Copy, Clone, Debug)]
 pub(crate) struct Bunch {
     least: usize,
     most: usize,
-    /// Relaxed: an estimate. Whoever reads an old value sleeps a moment too long or wakes too early.
-    size: AtomicUsize,
+    size: usize,
 }
 
 impl Bunch {
@@ -42,52 +37,33 @@ impl Bunch {
     pub(crate) fn new(batch_bytes: usize, within: u64, bunches: usize) -> Bunch {
         let share = usize::try_from(within).unwrap_or(usize::MAX) / bunches.max(PARTS);
         let most = MOST.min(MOST_BYTES / batch_bytes.max(1)).min(share).max(1);
-        Bunch { least: 1, most, size: AtomicUsize::new(1) }
+        Bunch { least: 1, most, size: 1 }
     }
 
     /// Bunches of so many, whatever they cost: of one, where it is not known what a batch will take.
     pub(crate) fn of(size: usize) -> Bunch {
-        Bunch { least: size, most: size, size: AtomicUsize::new(size) }
+        Bunch { least: size, most: size, size }
     }
 
     /// Learns what a batch costs.
-    pub(crate) fn learn(&self, batch_ns: f64) {
+    pub(super) fn learn(&mut self, batch_ns: f64) {
         // Float-to-int casts saturate: what costs nothing makes the largest bunch.
-        let size = ((TARGET_NS / batch_ns) as usize).clamp(self.least, self.most);
-        if self.size() != size {
-            self.size.store(size, Ordering::Relaxed);
-        }
+        self.size = ((TARGET_NS / batch_ns) as usize).clamp(self.least, self.most);
     }
 
     /// How many batches go together.
-    pub(crate) fn size(&self) -> usize {
-        self.size.load(Ordering::Relaxed)
+    pub(super) fn size(&self) -> usize {
+        self.size
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::deliver::single_handed::SingleHanded;
-
-    #[test]
-    fn a_worker_is_woken_when_there_is_room_for_a_bunch() {
-        let mut loader = SingleHanded::new(|loader| loader.bunches_of(4));
-        loader.work();
-        assert_eq!(loader.engine.shelf.full(), 8, "two bunches");
-        let asleep = loader.engine.bell.ticket();
-        let woken = [(); 5].map(|()| {
-            drop(loader.take().expect("made before"));
-            loader.engine.bell.ticket() != asleep
-        });
-        assert_eq!(woken, [false, false, false, true, true]);
-        loader.work();
-        assert_eq!(loader.engine.shelf.full(), 8);
-    }
 
     #[test]
     fn cheap_batches_go_together_and_dear_ones_alone() {
-        let bunch = Bunch::new(1000, 10_000, 4);
+        let mut bunch = Bunch::new(1000, 10_000, 4);
         assert_eq!(bunch.size(), 1, "before anything is known");
         for (batch_ns, size) in [(1e6, 1), (1e5, 2), (0.0, MOST), (50_000.0, 5), (250_001.0, 1)] {
             bunch.learn(batch_ns);
@@ -106,7 +82,7 @@ mod tests {
             (1000, 3, 4, 1),
             (1000, 100, 32, 3),
         ] {
-            let bunch = Bunch::new(bytes, within, bunches);
+            let mut bunch = Bunch::new(bytes, within, bunches);
             bunch.learn(1.0);
             assert_eq!(bunch.size(), size);
         }

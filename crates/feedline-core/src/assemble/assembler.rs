@@ -1,0 +1,132 @@
+//! From a draft whose slots are filled to a batch.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::error::{Error, OnError, Panicked};
+use crate::plan::{SampleIndex, Stream};
+use crate::work::Cause;
+
+use super::alter::{Alter, Assembled};
+use super::batch::{Array, Batch};
+use super::collate::{BatchWriter, Collate, SampleView, assemble};
+use super::draft::{Contents, Draft, Fault};
+use super::parcel::{Depot, Parcel};
+use super::pool::Pool;
+use super::schema::Schema;
+
+/// Makes batches of filled drafts, and knows what is done about samples that failed.
+pub(crate) struct Assembler {
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) depot: Depot,
+    pub(crate) collate: Option<Arc<dyn Collate>>,
+    pub(crate) alters: Vec<Arc<dyn Alter>>,
+    pub(crate) on_error: OnError,
+    pub(crate) max_errors: Option<u64>,
+    pub(crate) seed: u64,
+}
+
+impl Assembler {
+    /// Makes a batch; for the worker that filled the draft's last slot.
+    pub(crate) fn assemble(&self, draft: &Draft) -> Result<Batch, Error> {
+        let Contents { block, mut loose, faults, mut members, mut charge } = draft.contents();
+        let mut kept = vec![true; draft.slots as usize];
+        self.settle(faults, &mut members, &mut kept)?;
+        let arrays = match &self.collate {
+            Some(collate) => self.collate_custom(draft, &**collate, &loose, &kept),
+            None => {
+                let rows = block.zip(draft.layout());
+                assemble(&self.schema, rows, &mut loose, &kept, &self.pool, &mut charge)
+            }
+        };
+        for parcel in loose.into_iter().flatten() {
+            self.depot.put(parcel);
+        }
+        drop(charge);
+        let mut kept = kept.into_iter();
+        members.retain(|_| kept.next().unwrap_or(false));
+        let mut arrays = arrays?;
+        if let (Some(first), false) = (members.first(), self.alters.is_empty()) {
+            self.alter(draft, &mut arrays, *first, members.len())?;
+        }
+        let (epoch, number) = (draft.id.epoch, draft.id.number);
+        Ok(Batch { epoch, number, arrays, indices: members })
+    }
+
+    /// What is done about samples that failed: the batch fails, or they are left out, or were replaced.
+    fn settle(
+        &self,
+        mut faults: Vec<Fault>,
+        members: &mut [SampleIndex],
+        kept: &mut [bool],
+    ) -> Result<(), Error> {
+        // The first slot's failure is the one to name, whichever worker was first.
+        faults.sort_by_key(|fault| fault.slot);
+        for fault in faults {
+            let limit = self.max_errors.filter(|limit| fault.count > *limit);
+            let slot = fault.slot as usize;
+            match (limit, fault.error.replaced_by, self.on_error) {
+                (Some(limit), _, OnError::Skip | OnError::Replace) => {
+                    let (count, last) = (fault.count, fault.error);
+                    return Err(Error::TooManyErrors { count, limit, last });
+                }
+                (_, Some(substitute), _) => members[slot] = substitute,
+                (_, None, OnError::Skip) => kept[slot] = false,
+                (_, None, OnError::Raise | OnError::Replace) => {
+                    return Err(Error::Sample(fault.error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn alter(
+        &self,
+        draft: &Draft,
+        arrays: &mut Vec<Array>,
+        first: SampleIndex,
+        rows: usize,
+    ) -> Result<(), Error> {
+        let stream = Stream::of_batch(self.seed, draft.id.epoch, first.0);
+        let mut batch = Assembled { arrays, rows, stream, pool: &self.pool };
+        for alter in &self.alters {
+            let done = catch_unwind(AssertUnwindSafe(|| alter.alter(&mut batch)));
+            let cause = match done {
+                Ok(Ok(())) => continue,
+                Ok(Err(cause)) => cause,
+                Err(panic) => Panicked::from_payload(&*panic).into(),
+            };
+            let (epoch, batch) = (draft.id.epoch, draft.id.number);
+            return Err(Error::Collate { epoch, batch, cause: Arc::from(cause) });
+        }
+        Ok(())
+    }
+
+    fn collate_custom(
+        &self,
+        draft: &Draft,
+        collate: &dyn Collate,
+        loose: &[Option<Parcel>],
+        kept: &[bool],
+    ) -> Result<Vec<Array>, Error> {
+        let samples: Vec<SampleView<'_>> = loose
+            .iter()
+            .zip(kept)
+            .filter_map(|(parcel, kept)| parcel.as_ref().filter(|_| *kept))
+            .map(|parcel| SampleView { schema: &self.schema, parcel })
+            .collect();
+        let mut out = BatchWriter::new(&self.pool);
+        let done = catch_unwind(AssertUnwindSafe(|| collate.collate(&samples, &mut out)));
+        let failed = |cause: Cause| Error::Collate {
+            epoch: draft.id.epoch,
+            batch: draft.id.number,
+            cause: Arc::from(cause),
+        };
+        match done {
+            Ok(Ok(())) => Ok(out.into_arrays()),
+            Ok(Err(cause)) => Err(failed(cause)),
+            Err(panic) => Err(failed(Panicked::from_payload(&*panic).into())),
+        }
+    }
+}

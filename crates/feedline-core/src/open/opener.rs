@@ -1,0 +1,280 @@
+//! Opening the next batch: its block, its samples, its jobs.
+//!
+//! Batches are opened one after the other in planned order, by whichever worker finds nothing else to do. It
+//! holds the *opener's* lock all the while, so the number of the batch, its block and its jobs' place in the
+//! queues all follow from the order in which that lock is taken, and the batch that is needed first is worked
+//! on first.
+//!
+//! A consumer that has workers never takes the opener's lock: memory for a batch, and which samples it has, can
+//! take longer than all that the consumer does for one. The opener asks the [`Gate`] twice: whether and which
+//! batch may be opened, and, when all is prepared, to queue its jobs. In between the consumer may deliver, let go
+//! and ask, which can only make more room. It may also begin a new generation (or stop), which the gate answers with
+//! the second time: then what was prepared is dropped, outside all locks, and the worker comes again. Nobody else opens in
+//! between, so within one generation the next batch is still the same.
+//!
+//! Locks are taken in the order opener, gate, composer, queues.
+//!
+//! An epoch's plan is made by whoever opens its first batch, without any lock; others who come meanwhile
+//! sleep until it is there.
+//!
+//! When an epoch's last batch is opened the next epoch's first one follows, so that it fills while this
+//! one drains.
+
+use std::sync::Arc;
+
+use crate::assemble::{Block, Composer, Draft, Layout, OutOfMemory, Pool};
+use crate::deliver::{OrderLog, Outcome};
+use crate::flow::{BatchId, Charge, Finished, Gate, Ledger, Opening};
+use crate::plan::{EpochPlan, Position, SampleIndex};
+use crate::schedule::{Job, Policy, costs::Costs, grain::grain};
+use crate::state::{Course, Positions};
+use crate::sync::{Mutex, MutexGuard, lock};
+use crate::work::{Attempt, Lot, Work};
+
+/// Opens batches.
+pub(crate) struct Opener {
+    pub(crate) gate: Arc<Gate<Outcome, Job<Work>>>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) policy: Arc<dyn Policy<Work>>,
+    pub(crate) costs: Arc<Costs>,
+    pub(crate) grain: Grain,
+    /// The layout of a full batch; `None` without fixed fields or with custom collation.
+    pub(crate) layout: Option<Layout>,
+    pub(crate) keeps_parcels: bool,
+    /// In ready order: where samples are placed.
+    pub(crate) composer: Option<Arc<Composer>>,
+    pub(crate) replay: Vec<OrderLog>,
+    pub(crate) prepared: Mutex<Prepared>,
+}
+
+/// How samples are cut into jobs.
+pub(crate) struct Grain {
+    /// Under a time limit, and where loading is apart, each sample is on its own.
+    pub(crate) alone: bool,
+    /// Whether the policy orders by cost.
+    pub(crate) by_cost: bool,
+}
+
+/// What whoever opens a batch has in hand.
+#[derive(Default)]
+pub(crate) struct Prepared {
+    /// An epoch's plan, and the course it is a plan of: what is left of an epoch has another plan.
+    epoch: Option<(Course, EpochPlan)>,
+    /// Whether somebody is making the next epoch's plan.
+    planning: bool,
+    /// Kept for its room.
+    jobs: Vec<Job<Work>>,
+}
+
+impl Prepared {
+    /// Whether the plan of this epoch is there.
+    fn has(&self, course: &Course, epoch: u64) -> bool {
+        self.epoch.as_ref().is_some_and(|(of, plan)| of.is(course) && plan.epoch() == epoch)
+    }
+}
+
+/// What [`Opener::open_next`] came to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// A batch was opened, or what it takes was made: come again.
+    Something,
+    /// Read-ahead or the budget is used up.
+    Full,
+    /// There is nothing to open.
+    Nothing,
+    /// The loader is being dropped.
+    Stopped,
+}
+
+/// Which samples a batch has.
+struct Members {
+    positions: Positions,
+    indices: Vec<SampleIndex>,
+}
+
+impl Opener {
+    /// Opens the next batch and queues its jobs, if it may be opened. `hint` is the dataset's cost hint.
+    pub(crate) fn open_next(&self, hint: impl Fn(SampleIndex) -> Option<u64>) -> Opened {
+        let mut prepared = lock(&self.prepared);
+        let (id, course, last_hope) = match self.gate.open() {
+            Opening::Batch { id, course, last_hope } => (id, course, last_hope),
+            Opening::Full => return Opened::Full,
+            Opening::Nothing => return Opened::Nothing,
+            Opening::Stopped => return Opened::Stopped,
+        };
+        if !prepared.has(&course, id.epoch) {
+            self.gate.not_opened();
+            return self.plan_epoch(prepared, course, id.epoch);
+        }
+        let range = course.batch_range(id.epoch, id.number);
+        let slots = (range.end - range.start) as u32;
+        let members = match self.members(&prepared, id, slots) {
+            Ok(members) => members,
+            Err(error) => {
+                self.gate.not_opened();
+                return self.pass_over(prepared, id, range.collect(), error);
+            }
+        };
+        // The system, or a driver that page-locks, may take its time.
+        let rows = match self.block() {
+            Ok(rows) => rows,
+            // Somebody may have given memory back by the time the batches in flight are delivered.
+            Err(_) if !last_hope => return Opened::Full,
+            Err(error) => {
+                let positions = match members.positions {
+                    Positions::From(_) if self.composer.is_none() => Vec::new(),
+                    Positions::From(_) => range.collect(),
+                    Positions::Listed(positions) => positions,
+                };
+                return self.pass_over(prepared, id, positions, error);
+            }
+        };
+        let Members { positions, indices } = members;
+        let (draft, stock) = match &self.composer {
+            None => {
+                let members = (indices.clone(), positions.listed());
+                let ledger: Arc<dyn Ledger> = Arc::clone(&self.gate) as _;
+                let charge = Charge::of(&ledger, 0);
+                let (keeps, now) = (self.keeps_parcels, self.gate.now_ns());
+                let draft = Draft::new(id, members, slots, rows, keeps, now, charge);
+                (Some(Arc::new(draft)), None)
+            }
+            Some(composer) => (None, Some((composer, rows))),
+        };
+        let lot = Arc::new(Lot { id, indices, positions, draft });
+        let jobs = self.cut(&mut prepared.jobs, &lot, slots, hint);
+        // If not any worker may take any job, all must be woken to find out whom a job concerns.
+        let wakes = if self.policy.anyone_may_take() { jobs } else { usize::MAX };
+        let jobs = &mut prepared.jobs;
+        let is_opened = self.gate.opened(id, u64::from(slots), wakes, || {
+            if let Some((composer, rows)) = stock {
+                composer.stock_up(rows);
+            }
+            self.policy.submit(jobs);
+        });
+        if !is_opened {
+            jobs.clear();
+        }
+        Opened::Something
+    }
+
+    /// Goes on without a batch for which there is no memory; the ones after it may fit again.
+    fn pass_over(
+        &self,
+        prepared: MutexGuard<'_, Prepared>,
+        id: BatchId,
+        positions: Vec<u64>,
+        error: OutOfMemory,
+    ) -> Opened {
+        let passed = positions.clone();
+        let batch = Outcome::failed(error.into(), self.gate.now_ns());
+        let failed = Finished { batch, positions, bytes: 0 };
+        self.gate.passed_over(id, failed, || {
+            if let Some(composer) = &self.composer {
+                composer.pass_over(id.epoch, &passed);
+            }
+        });
+        drop(prepared);
+        Opened::Something
+    }
+
+    /// Makes an epoch's plan. Some take their time (weights without replacement are sorted).
+    fn plan_epoch(
+        &self,
+        mut prepared: MutexGuard<'_, Prepared>,
+        course: Course,
+        epoch: u64,
+    ) -> Opened {
+        if prepared.planning {
+            return Opened::Nothing;
+        }
+        prepared.planning = true;
+        // The old one goes first: an order may keep a table for its epoch.
+        let old = prepared.epoch.take();
+        drop(prepared);
+        drop(old);
+        let plan = course.epoch(epoch);
+        let mut prepared = lock(&self.prepared);
+        prepared.epoch = Some((course, plan));
+        prepared.planning = false;
+        drop(prepared);
+        self.gate.wake_workers();
+        Opened::Something
+    }
+
+    /// The block of the next batch, in place of what the gate has set aside for it.
+    fn block(&self) -> Result<Option<(Block, Layout)>, OutOfMemory> {
+        let Some(layout) = &self.layout else { return Ok(None) };
+        let set_aside = self.gate.look(|flow| flow.rules().batch_bytes);
+        let block = self.pool.take(layout.bytes, set_aside)?;
+        Ok(Some((block, layout.clone())))
+    }
+
+    /// Which samples the batch has: as planned, or as an earlier run delivered them.
+    fn members(
+        &self,
+        prepared: &Prepared,
+        id: BatchId,
+        slots: u32,
+    ) -> Result<Members, OutOfMemory> {
+        let planned = prepared.epoch.as_ref();
+        let (course, plan) = planned.expect("planned before a batch of it is opened");
+        let mut indices = Vec::new();
+        let bytes = slots as usize * size_of::<SampleIndex>();
+        indices.try_reserve_exact(slots as usize).map_err(|_| OutOfMemory { bytes })?;
+        let log = self.replay.iter().find(|log| log.epoch() == id.epoch);
+        let positions = match log {
+            None => course.positions(id.epoch, id.number),
+            Some(log) => {
+                let range = course.batch_range(id.epoch, id.number);
+                let range = range.start as usize..range.end as usize;
+                Positions::Listed(log.positions()[range].to_vec())
+            }
+        };
+        match &positions {
+            Positions::From(first) => {
+                indices.resize(slots as usize, SampleIndex(0));
+                plan.fill(Position(*first), &mut indices);
+            }
+            Positions::Listed(positions) => {
+                indices.extend(positions.iter().map(|p| plan.index(Position(*p))));
+            }
+        }
+        Ok(Members { positions, indices })
+    }
+
+    /// Cuts a lot into jobs. Returns how many.
+    fn cut(
+        &self,
+        jobs: &mut Vec<Job<Work>>,
+        lot: &Arc<Lot>,
+        slots: u32,
+        hint: impl Fn(SampleIndex) -> Option<u64>,
+    ) -> usize {
+        let mean_ns = self.costs.mean_ns();
+        let single = self.grain.by_cost && mean_ns >= ORDER_SINGLY_NS;
+        let together = match self.grain.alone || single {
+            true => 1,
+            false => grain(mean_ns, slots as usize) as u32,
+        };
+        let mut start = 0;
+        while start < slots {
+            let end = (start + together).min(slots);
+            let cost = if self.grain.by_cost {
+                let costs = lot.indices[start as usize..end as usize].iter();
+                costs.map(|i| self.costs.expect(i.0, || hint(*i))).sum()
+            } else {
+                mean_ns * f64::from(end - start)
+            };
+            let work =
+                Work { lot: Arc::clone(lot), slots: start..end, attempt: Attempt::default() };
+            jobs.push(Job { batch: lot.id.turn, cost_ns: cost as u64, samples: end - start, work });
+            start = end;
+        }
+        jobs.len()
+    }
+}
+
+/// Policies that order by cost get samples one by one from this mean cost on, so that a dear one is
+/// not hidden among cheap ones.
+const ORDER_SINGLY_NS: f64 = 2_000.0;
