@@ -62,8 +62,8 @@ mod work;
 
 pub use assemble::{
     Alter, Array, Assembled, Batch, BatchWriter, Block, Collate, CudaHostMemory, DType, Element,
-    Field, FieldError, Form, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes, Ragged,
-    SampleView, WrongType,
+    Field, FieldError, FieldKey, Form, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes,
+    Ragged, SampleView, WrongType,
 };
 pub use deliver::{
     BatchSampler, Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog,

@@ -14,8 +14,10 @@
 //! | `state.rs` | states, and which sample a worker is at |
 //! | `errors.rs` | errors, as exceptions |
 //! | `transport.rs`, `memory.rs` | messages between processes, and their memory (Linux) |
+//! | `allocator.rs` | nothing: where large buffers come from |
 //! | `contest.rs`, `trace.rs` | the measuring tool, and who made which sample when |
 
+mod allocator;
 mod array;
 mod call;
 mod contest;
@@ -39,6 +41,9 @@ mod trace;
 #[cfg(target_os = "linux")]
 mod transport;
 mod value;
+
+#[global_allocator]
+static ALLOCATOR: allocator::LargeApart = allocator::LargeApart;
 
 use pyo3::prelude::*;
 

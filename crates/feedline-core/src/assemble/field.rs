@@ -243,3 +243,32 @@ pub(crate) fn check(fields: &[Field]) -> Result<(), FieldError> {
     }
     Ok(())
 }
+
+/// Says which field of a sample is meant: its number, or its name.
+pub trait FieldKey: Copy {
+    /// The number of the field among these.
+    fn find(self, fields: &[Field]) -> Option<usize>;
+
+    /// How to name it in a message.
+    fn describe(self) -> String;
+}
+
+impl FieldKey for usize {
+    fn find(self, fields: &[Field]) -> Option<usize> {
+        (self < fields.len()).then_some(self)
+    }
+
+    fn describe(self) -> String {
+        self.to_string()
+    }
+}
+
+impl FieldKey for &str {
+    fn find(self, fields: &[Field]) -> Option<usize> {
+        fields.iter().position(|field| field.name() == self)
+    }
+
+    fn describe(self) -> String {
+        format!("`{self}`")
+    }
+}

@@ -27,7 +27,7 @@ pub use block::{Block, Memory};
 pub use collate::{BatchWriter, Collate, SampleView};
 pub use cuda::{CudaHostMemory, NoDriver, PinnedBytes};
 pub use dtype::{DType, Element};
-pub use field::{Field, FieldError, Form, Ragged};
+pub use field::{Field, FieldError, FieldKey, Form, Ragged};
 pub use pool::{OutOfMemory, PageLock};
 
 pub(crate) use assembler::Assembler;

@@ -49,6 +49,5 @@ fn exactly_one_worker_finishes_and_sees_every_slot() {
         let others = workers.into_iter().map(|worker| worker.join().unwrap());
         let finishers: Vec<u32> = others.chain([mine]).flatten().collect();
         assert_eq!(finishers, [0b1111]);
-        assert!(batch.countdown.is_done());
     });
 }

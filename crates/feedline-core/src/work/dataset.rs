@@ -1,6 +1,8 @@
 //! What a user of the engine implements: a dataset, and the sample it writes.
 
-use crate::assemble::{DType, Element, Field, Form, Parcel, Place, Ragged, Schema, SlotRows};
+use crate::assemble::{
+    DType, Element, Field, FieldKey, Form, Parcel, Place, Ragged, Schema, SlotRows,
+};
 
 use crate::plan::{SampleIndex, Stream};
 
@@ -141,8 +143,8 @@ pub enum WriteError {
     /// No such field.
     #[error("there is no field {field}; the dataset declares {count}")]
     NoSuchField {
-        /// The number asked for.
-        field: usize,
+        /// The number or name asked for.
+        field: String,
         /// How many there are.
         count: usize,
     },
@@ -261,8 +263,13 @@ impl<'a> Sample<'a> {
 
     /// Writes all values of a field: exactly as many as a fixed shape has, or any number for a
     /// field with a single, varying axis.
-    pub fn put<T: Element>(&mut self, field: usize, values: &[T]) -> Result<(), WriteError> {
-        let declared = self.field(field)?;
+    pub fn put<T: Element>(
+        &mut self,
+        field: impl FieldKey,
+        values: &[T],
+    ) -> Result<(), WriteError> {
+        let field = self.find(field)?;
+        let declared = self.field(field);
         match declared.form() {
             Form::Fixed { .. } if !T::is(declared.dtype()) => {
                 Err(self.wrong_dtype(field, T::DTYPE))
@@ -283,11 +290,12 @@ impl<'a> Sample<'a> {
     /// Writes a value of the given shape, its elements in row-major order.
     pub fn put_shaped<T: Element>(
         &mut self,
-        field: usize,
+        field: impl FieldKey,
         shape: &[usize],
         values: &[T],
     ) -> Result<(), WriteError> {
-        let declared = self.field(field)?;
+        let field = self.find(field)?;
+        let declared = self.field(field);
         if !T::is(declared.dtype()) {
             return Err(self.wrong_dtype(field, T::DTYPE));
         }
@@ -297,11 +305,12 @@ impl<'a> Sample<'a> {
     /// Writes a value of the given shape, its elements as bytes in native order.
     pub fn put_elements(
         &mut self,
-        field: usize,
+        field: impl FieldKey,
         shape: &[usize],
         bytes: &[u8],
     ) -> Result<(), WriteError> {
-        let declared = self.field(field)?;
+        let field = self.find(field)?;
+        let declared = self.field(field);
         let size = declared.dtype().size();
         let fits = shape.iter().try_fold(size, |n, axis| n.checked_mul(*axis)) == Some(bytes.len())
             && match declared.form() {
@@ -325,8 +334,9 @@ impl<'a> Sample<'a> {
 
     /// Writes raw bytes: to a field of bytes or text, or the elements of a fixed field in native
     /// byte order.
-    pub fn put_bytes(&mut self, field: usize, bytes: &[u8]) -> Result<(), WriteError> {
-        let declared = self.field(field)?;
+    pub fn put_bytes(&mut self, field: impl FieldKey, bytes: &[u8]) -> Result<(), WriteError> {
+        let field = self.find(field)?;
+        let declared = self.field(field);
         match declared.form() {
             Form::Bytes { text } => {
                 if *text {
@@ -349,16 +359,18 @@ impl<'a> Sample<'a> {
     }
 
     /// The slot of a fixed field, to be written in place. What it holds before is unspecified.
-    pub fn view<T: Element>(&mut self, field: usize) -> Result<&mut [T], WriteError> {
-        if !T::is(self.field(field)?.dtype()) {
+    pub fn view<T: Element>(&mut self, field: impl FieldKey) -> Result<&mut [T], WriteError> {
+        let field = self.find(field)?;
+        if !T::is(self.field(field).dtype()) {
             return Err(self.wrong_dtype(field, T::DTYPE));
         }
         self.view_bytes(field).map(bytemuck::cast_slice_mut)
     }
 
     /// The slot of a fixed field as bytes.
-    pub fn view_bytes(&mut self, field: usize) -> Result<&mut [u8], WriteError> {
-        let declared = self.field(field)?;
+    pub fn view_bytes(&mut self, field: impl FieldKey) -> Result<&mut [u8], WriteError> {
+        let field = self.find(field)?;
+        let declared = self.field(field);
         match self.place(field) {
             Place::Row { bytes, .. } => Ok(self.slot(field, bytes, None)),
             Place::Loose { .. } => Err(WriteError::NoSlot { field: declared.name().to_string() }),
@@ -383,11 +395,15 @@ impl<'a> Sample<'a> {
         }
     }
 
-    fn field(&self, field: usize) -> Result<&'a Field, WriteError> {
-        if field >= self.count {
-            return Err(WriteError::NoSuchField { field, count: self.count });
-        }
-        Ok(&self.schema.fields()[self.first + field])
+    /// The number of a field among those that this dataset writes.
+    fn find(&self, field: impl FieldKey) -> Result<usize, WriteError> {
+        let fields = &self.schema.fields()[self.first..self.first + self.count];
+        let unknown = || WriteError::NoSuchField { field: field.describe(), count: self.count };
+        field.find(fields).ok_or_else(unknown)
+    }
+
+    fn field(&self, field: usize) -> &'a Field {
+        &self.schema.fields()[self.first + field]
     }
 
     fn place(&self, field: usize) -> Place {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::assemble::{DType, Element, Field, GroupRows, Place, Schema};
+use crate::assemble::{DType, Element, Field, FieldKey, GroupRows, Place, Schema};
 use crate::plan::SampleIndex;
 
 use super::dataset::WriteError;
@@ -39,8 +39,9 @@ impl<'a> Group<'a> {
 
     /// The values of a field, sample after sample, to be written in place. What they hold before is
     /// unspecified.
-    pub fn rows<T: Element>(&mut self, field: usize) -> Result<&mut [T], WriteError> {
-        let declared = self.field(field)?;
+    pub fn rows<T: Element>(&mut self, field: impl FieldKey) -> Result<&mut [T], WriteError> {
+        let field = self.find(field)?;
+        let declared = self.field(field);
         if !T::is(declared.dtype()) {
             let (expected, got): (DType, DType) = (declared.dtype(), T::DTYPE);
             return Err(WriteError::DType { field: declared.name().to_string(), expected, got });
@@ -49,8 +50,9 @@ impl<'a> Group<'a> {
     }
 
     /// The same as bytes.
-    pub fn rows_bytes(&mut self, field: usize) -> Result<&mut [u8], WriteError> {
-        let declared = self.field(field)?;
+    pub fn rows_bytes(&mut self, field: impl FieldKey) -> Result<&mut [u8], WriteError> {
+        let field = self.find(field)?;
+        let declared = self.field(field);
         let at = self.first + field;
         match self.schema.place(at) {
             Place::Row { .. } => {
@@ -84,10 +86,13 @@ impl<'a> Group<'a> {
         work(&mut part)
     }
 
-    fn field(&self, field: usize) -> Result<&'a Field, WriteError> {
-        if field >= self.count {
-            return Err(WriteError::NoSuchField { field, count: self.count });
-        }
-        Ok(&self.schema.fields()[self.first + field])
+    fn find(&self, field: impl FieldKey) -> Result<usize, WriteError> {
+        let fields = &self.schema.fields()[self.first..self.first + self.count];
+        let unknown = || WriteError::NoSuchField { field: field.describe(), count: self.count };
+        field.find(fields).ok_or_else(unknown)
+    }
+
+    fn field(&self, field: usize) -> &'a Field {
+        &self.schema.fields()[self.first + field]
     }
 }

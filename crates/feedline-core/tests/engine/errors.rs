@@ -1,8 +1,8 @@
 //! Failing, panicking and hanging samples.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use feedline_core::{
@@ -240,6 +240,19 @@ fn hang(stage: Stage, (workers, io): (usize, usize), on_error: OnError, ready: b
     assert_eq!(errors[0].index.0, 3, "{what}");
     assert_eq!(errors[0].stage, stage, "{what}");
     assert_eq!(errors[0].origin.as_deref(), Some("slow 3"), "{what}");
+    // The batches say which samples they have, and the error which one took its place.
+    assert_eq!(errors[0].replaced_by.is_some(), on_error == OnError::Replace, "{what}");
+    let mut members = Vec::new();
+    for batch in outcomes.iter().flatten() {
+        let indices: Vec<u64> = batch.indices().iter().map(|index| index.0).collect();
+        assert_eq!(batch.arrays()[0].as_slice::<u64>().unwrap(), indices, "{what}");
+        members.extend(indices);
+    }
+    assert!(!members.contains(&3), "{what}");
+    if let Some(substitute) = errors[0].replaced_by {
+        let twice = members.iter().filter(|index| **index == substitute.0).count();
+        assert_eq!(twice, 2, "{what}");
+    }
     assert_eq!(loader.stats().lost_workers, 1, "{what}");
     // Dropped while the worker still hangs: must not wait for it.
     drop(loader);
@@ -271,4 +284,70 @@ fn a_field_left_out_is_an_error_and_not_an_old_value() {
     let errors: Vec<_> = loader.epoch().filter_map(Result::err).collect();
     assert_eq!(errors.len(), 1);
     assert!(errors[0].to_string().contains("field `b` was not written"), "{}", errors[0]);
+}
+
+/// Sample 3 raises; while it is made in place of another, each other sample hangs, in `load`.
+struct RaisesThenHangs {
+    go: Arc<AtomicBool>,
+    substitutes: Mutex<Vec<u64>>,
+}
+
+impl Dataset for RaisesThenHangs {
+    fn len(&self) -> u64 {
+        8
+    }
+    fn fields(&self) -> Vec<Field> {
+        vec![Field::fixed("i", DType::U64, [])]
+    }
+    fn load(&self, index: SampleIndex, _raw: &mut Vec<u8>) -> Result<(), Cause> {
+        let mut substitutes = self.substitutes.lock().unwrap();
+        if index.0 == 3 {
+            substitutes.push(3);
+            return Err("sample 3 is torn".into());
+        }
+        // The first sample that is asked for after that one and was made before is its substitute.
+        let is_first = substitutes.contains(&3) && substitutes.contains(&index.0);
+        if !substitutes.contains(&index.0) {
+            substitutes.push(index.0);
+        }
+        let hangs = is_first && !substitutes.contains(&u64::MAX);
+        if hangs {
+            substitutes.push(u64::MAX);
+        }
+        drop(substitutes);
+        while hangs && !self.go.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+    fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        let i = sample.index().0;
+        Ok(sample.put(0, &[i])?)
+    }
+}
+
+#[test]
+fn a_substitute_that_hangs_is_given_up_and_the_first_failure_is_what_is_reported() {
+    for (workers, io_workers) in [(1, 0), (1, 1)] {
+        let go = Arc::new(AtomicBool::new(false));
+        let dataset = RaisesThenHangs { go: Arc::clone(&go), substitutes: Mutex::default() };
+        let loader = Loader::builder(dataset)
+            .batch_size(8)
+            .workers(workers)
+            .io_workers(io_workers)
+            .on_error(OnError::Replace)
+            .epochs(1)
+            .sample_timeout(Duration::from_millis(300))
+            .build()
+            .unwrap();
+        let batch = loader.epoch().next().unwrap().unwrap();
+        go.store(true, Ordering::Relaxed);
+        let errors: Vec<_> = loader.errors().into_iter().filter(|e| e.index.0 == 3).collect();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!(errors[0].failure, Failure::Error, "it raised; its substitute hung");
+        assert_eq!(errors[0].cause().to_string(), "sample 3 is torn");
+        let substitute = errors[0].replaced_by.expect("another one was found");
+        assert_eq!(batch.indices()[3], substitute);
+        assert_eq!(batch.arrays()[0].as_slice::<u64>().unwrap()[3], substitute.0);
+    }
 }

@@ -303,3 +303,33 @@ fn a_failing_collation_is_the_batchs_error() {
         );
     }
 }
+
+struct Named;
+
+impl Dataset for Named {
+    fn len(&self) -> u64 {
+        3
+    }
+    fn fields(&self) -> Vec<Field> {
+        vec![Field::fixed("x", DType::U64, []), Field::bytes("text")]
+    }
+    fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        let i = sample.index().0;
+        if i == 2 {
+            sample.put("y", &[i])?;
+        }
+        sample.put_bytes("text", b"abc")?;
+        Ok(sample.put("x", &[i])?)
+    }
+}
+
+#[test]
+fn fields_are_put_by_name_as_well_as_by_number() {
+    let loader = Loader::builder(Named).batch_size(2).workers(1).build().unwrap();
+    let mut epoch = loader.epoch();
+    let batch = epoch.next().unwrap().unwrap();
+    assert_eq!(batch.get("x").unwrap().as_slice::<u64>().unwrap(), [0, 1]);
+    assert_eq!(batch.get("text").unwrap().as_bytes(), b"abcabc");
+    let error = epoch.next().unwrap().unwrap_err().to_string();
+    assert!(error.contains("there is no field `y`; the dataset declares 2"), "{error}");
+}
