@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::call::{Callee, Functions};
 use crate::errors::Raised;
 use crate::state::Making;
+use crate::trim;
 use crate::value;
 
 /// A dataset whose samples are another's after a Python function.
@@ -196,6 +197,9 @@ impl Dataset for PyMap {
                 }
             })
         });
+        // The function's answer is gone; where it was large, its memory should be, too.
+        trim::dropped(sample.loose_bytes());
+        scratch.shrink();
         self.scratches.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         match called {
             Some(done) => Ok(done.map_err(Raised)?),

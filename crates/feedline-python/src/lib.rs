@@ -14,7 +14,7 @@
 //! | `state.rs` | states, and which sample a worker is at |
 //! | `errors.rs` | errors, as exceptions |
 //! | `transport.rs`, `memory.rs` | messages between processes, and their memory (Linux) |
-//! | `allocator.rs` | nothing: where large buffers come from |
+//! | `allocator.rs`, `trim.rs` | nothing: where large buffers come from and go to |
 //! | `contest.rs`, `trace.rs` | the measuring tool, and who made which sample when |
 
 mod allocator;
@@ -40,6 +40,7 @@ mod state;
 mod trace;
 #[cfg(target_os = "linux")]
 mod transport;
+mod trim;
 mod value;
 
 #[global_allocator]

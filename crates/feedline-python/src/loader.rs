@@ -4,6 +4,7 @@
 //! loader releases the GIL as well, since its workers may need it to end.
 
 use std::ffi::CString;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use crate::output::Output;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::state;
+use crate::trim;
 
 /// How long a wait may go on before signals are looked at.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -165,6 +167,7 @@ impl NativeLoader {
             output: Arc::clone(&self.output),
             named: self.named,
             has_strings,
+            strings: AtomicUsize::new(0),
             functions: self.functions.clone_ref(py),
         })
     }
@@ -236,6 +239,8 @@ pub struct NativeEpoch {
     named: bool,
     /// Whether any field is text or bytes.
     has_strings: bool,
+    /// How many bytes of them the last batch had, which the user may have dropped by now. Relaxed: an estimate.
+    strings: AtomicUsize,
     functions: Functions,
 }
 
@@ -281,6 +286,9 @@ impl NativeEpoch {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let asked = Instant::now();
+        if self.has_strings {
+            trim::dropped(self.strings.swap(0, Ordering::Relaxed));
+        }
         // Releasing the GIL and taking it back costs more than looking.
         match self.loader().next_ready(self.token) {
             Some(Next::Batch(Ok(batch))) => self.deliver(py, asked, batch),
@@ -373,6 +381,7 @@ impl NativeEpoch {
                 None => self.output.view(py, array)?,
                 Some(text) => {
                     let offsets = arrays.next();
+                    self.strings.fetch_add(array.byte_len(), Ordering::Relaxed);
                     strings(py, &array, offsets.as_ref(), text)?.into_any()
                 }
             };
@@ -472,7 +481,7 @@ pub(crate) fn close_all(py: Python<'_>) {
 
 /// Turns the keyword arguments into a builder.
 fn describe(source: &Source, settings: &Settings<'_, '_>) -> PyResult<LoaderBuilder> {
-    let mut builder = feedline::Loader::builder(source.dataset());
+    let mut builder = feedline::Loader::builder(source.dataset()).copies_strings(true);
     let shuffle: bool = settings.get_if("shuffle")?.unwrap_or(false);
     let chosen: Option<Vec<u64>> = settings.get_if("indices")?;
     let order = match source.parts() {

@@ -25,9 +25,18 @@ pub(crate) struct Assembler {
     pub(crate) on_error: OnError,
     pub(crate) max_errors: Option<u64>,
     pub(crate) seed: u64,
+    /// Whether the consumer copies strings out of their blocks.
+    pub(crate) copies_strings: bool,
 }
 
 impl Assembler {
+    /// What a sample takes that is kept until its batch is put together: its buffers, and the copies that the consumer
+    /// will make of its strings.
+    pub(crate) fn loose_bytes(&self, parcel: &Parcel) -> u64 {
+        let copies = if self.copies_strings { self.schema.string_bytes(parcel) } else { 0 };
+        (parcel.capacity() + copies) as u64
+    }
+
     /// Makes a batch; for the worker that filled the draft's last slot.
     pub(crate) fn assemble(&self, draft: &Draft) -> Result<Batch, Error> {
         let Contents { block, mut loose, faults, mut members, mut charge } = draft.contents();
@@ -37,7 +46,8 @@ impl Assembler {
             Some(collate) => self.collate_custom(draft, &**collate, &loose, &kept),
             None => {
                 let rows = block.zip(draft.layout());
-                assemble(&self.schema, rows, &mut loose, &kept, &self.pool, &mut charge)
+                let copies = self.copies_strings;
+                assemble(&self.schema, rows, &mut loose, &kept, &self.pool, &mut charge, copies)
             }
         };
         for parcel in loose.into_iter().flatten() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::flow::Charge;
 use crate::plan::SampleIndex;
 
 use super::block::Block;
@@ -21,6 +22,9 @@ pub struct Array {
     pub(crate) shape: SmallVec<[usize; 6]>,
     pub(crate) block: Arc<Block>,
     pub(crate) offset: usize,
+    /// What a copy of it takes, where the consumer makes one and gives the array back at once; then it never is
+    /// the user's.
+    pub(crate) copy: Option<Charge>,
 }
 
 /// An array was asked for as another type than it has.
@@ -176,16 +180,17 @@ impl Batch {
         self.arrays.iter().map(Array::byte_len).sum()
     }
 
-    /// The blocks of its arrays, each once.
+    /// The blocks that become the user's, each once.
     fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         let is_first = |i: usize| {
             let block = &self.arrays[i].block;
             !self.arrays[..i].iter().any(|array| Arc::ptr_eq(&array.block, block))
         };
-        self.arrays.iter().enumerate().filter(move |(i, _)| is_first(*i)).map(|(_, a)| &a.block)
+        let given = self.arrays.iter().enumerate().filter(|(_, array)| array.copy.is_none());
+        given.filter(move |(i, _)| is_first(*i)).map(|(_, array)| &array.block)
     }
 
-    /// What its blocks take.
+    /// What the blocks take that become the user's.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.blocks().map(|block| block.capacity() as u64).sum()
     }

@@ -96,7 +96,14 @@ impl<'a> BatchWriter<'a> {
             })?;
         let block = Arc::new(self.pool.take(bytes, 0)?);
         let shape = shape.into();
-        self.arrays.push(Array { name: name.into(), dtype: T::DTYPE, shape, block, offset: 0 });
+        self.arrays.push(Array {
+            name: name.into(),
+            dtype: T::DTYPE,
+            shape,
+            block,
+            offset: 0,
+            copy: None,
+        });
         let array = self.arrays.last_mut().expect("just pushed");
         Ok(bytemuck::cast_slice_mut(array.as_bytes_mut()))
     }
@@ -115,6 +122,7 @@ pub(super) fn assemble(
     kept: &[bool],
     pool: &Arc<Pool>,
     charge: &mut Charge,
+    copies_strings: bool,
 ) -> Result<Vec<Array>, Error> {
     let count = kept.iter().filter(|kept| **kept).count();
     let mut parcels: Vec<&mut Parcel> = Vec::with_capacity(loose.len());
@@ -140,12 +148,14 @@ pub(super) fn assemble(
                     shape: whole,
                     block: Arc::clone(block),
                     offset: layout.starts[i],
+                    copy: None,
                 });
             }
             (Place::Loose { part }, form) => {
                 let mut parts: Vec<&mut Part> =
                     parcels.iter_mut().map(|p| &mut p.parts[part]).collect();
-                let mut out = Booked { field, pool, charge: &mut *charge, arrays: &mut arrays };
+                let charge = &mut *charge;
+                let mut out = Booked { field, pool, charge, arrays: &mut arrays, copies_strings };
                 match form {
                     Form::Ragged { shape, rule: Ragged::PadToLongest { fill } } => {
                         let longest = longest(shape, &parts);
@@ -275,6 +285,7 @@ struct Booked<'a> {
     pool: &'a Arc<Pool>,
     charge: &'a mut Charge,
     arrays: &'a mut Vec<Array>,
+    copies_strings: bool,
 }
 
 impl Booked<'_> {
@@ -295,6 +306,8 @@ impl Booked<'_> {
         };
         let in_place_of = self.charge.take(bytes as u64);
         let block = Arc::new(self.pool.take(bytes, in_place_of)?);
-        Ok(Array { name, dtype, shape: shape.into(), block, offset: 0 })
+        let is_copied = self.copies_strings && matches!(field.form(), Form::Bytes { .. });
+        let copy = is_copied.then(|| self.charge.split(bytes as u64));
+        Ok(Array { name, dtype, shape: shape.into(), block, offset: 0, copy })
     }
 }

@@ -197,7 +197,7 @@ impl Draft {
             loose: self.loose.iter().map(|parcel| lock(parcel).take()).collect(),
             faults: std::mem::take(&mut *lock(&self.faults)),
             members: std::mem::take(&mut lock(&self.members).0),
-            charge: lock(&self.charge).split(),
+            charge: lock(&self.charge).split(u64::MAX),
         }
     }
 }

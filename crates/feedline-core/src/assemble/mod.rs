@@ -33,6 +33,6 @@ pub use pool::{OutOfMemory, PageLock};
 pub(crate) use assembler::Assembler;
 pub(crate) use composer::Composer;
 pub(crate) use draft::{Draft, GroupRows, SlotRows};
-pub(crate) use parcel::{Depot, Parcel};
+pub(crate) use parcel::{Depot, LARGE, Parcel};
 pub(crate) use pool::{Pool, block_size};
 pub(crate) use schema::{Layout, Place, Schema};

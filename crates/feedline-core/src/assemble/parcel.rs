@@ -8,7 +8,7 @@
 use crate::sync::{Mutex, lock};
 
 /// A buffer of this size or more is not kept.
-const LARGE: usize = 1 << 20;
+pub(crate) const LARGE: usize = 1 << 20;
 
 /// Bytes that any element type may be viewed in.
 #[derive(Debug, Default)]

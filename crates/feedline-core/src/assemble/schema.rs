@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::field::{self, Field, FieldError, Form, Ragged};
+use super::parcel::Parcel;
 
 /// Fields of one batch start at multiples of this: a cache line, and what SIMD loads want.
 const FIELD_ALIGN: usize = 64;
@@ -73,6 +74,15 @@ impl Schema {
     /// How many fields have a length of their own.
     pub(crate) fn variable(&self) -> usize {
         self.variable
+    }
+
+    /// Bytes of the text and bytes of a sample.
+    pub(crate) fn string_bytes(&self, parcel: &Parcel) -> usize {
+        let bytes = |(field, place): (&Field, &Place)| match (field.form(), place) {
+            (Form::Bytes { .. }, Place::Loose { part }) => parcel.parts[*part].data.bytes().len(),
+            _ => 0,
+        };
+        self.fields.iter().zip(&self.places).map(bytes).sum()
     }
 
     /// Whether values are padded to the longest of their batch.

@@ -53,6 +53,7 @@ pub struct LoaderBuilder {
     collate: Option<Arc<dyn Collate>>,
     alters: Vec<Arc<dyn Alter>>,
     page_lock: Option<Arc<dyn PageLock>>,
+    copies_strings: bool,
     resume: Option<(State, bool)>,
     recipe: String,
 }
@@ -83,6 +84,7 @@ impl LoaderBuilder {
             collate: None,
             alters: Vec::new(),
             page_lock: None,
+            copies_strings: false,
             resume: None,
             recipe: String::new(),
         }
@@ -239,6 +241,13 @@ impl LoaderBuilder {
         self
     }
 
+    /// Says that the consumer copies text and bytes out of each batch and drops their arrays at once; so the byte budget
+    /// covers them until then. For bindings to languages with strings of their own. Default: no.
+    pub fn copies_strings(mut self, copies: bool) -> Self {
+        self.copies_strings = copies;
+        self
+    }
+
     /// Go on where a state was taken; see [`Loader::load_state`].
     pub fn resume(mut self, state: State) -> Self {
         self.resume = Some((state, false));
@@ -351,6 +360,7 @@ impl LoaderBuilder {
             on_error: self.on_error,
             max_errors: self.max_errors,
             seed: self.seed,
+            copies_strings: self.copies_strings,
         };
         let runner = Runner {
             gate: Arc::clone(&gate),

@@ -124,31 +124,34 @@ impl Bytes {
 }
 
 /// The largest sample lately: of the last one to two windows of samples, so that a single huge one does not keep
-/// read-ahead small for ever.
+/// read-ahead small for ever. Before a window is over, twice the largest so far: larger ones are likely to come.
 #[derive(Debug)]
 struct Largest {
     window: u64,
     seen: u64,
+    is_first: bool,
     now: Option<u64>,
     before: Option<u64>,
 }
 
 impl Largest {
     fn new(window: u64) -> Largest {
-        Largest { window, seen: 0, now: None, before: None }
+        Largest { window, seen: 0, is_first: true, now: None, before: None }
     }
 
     fn learn(&mut self, samples: u64, largest: u64) {
         if self.seen >= self.window {
             self.before = self.now.take();
             self.seen = 0;
+            self.is_first = false;
         }
         self.seen += samples;
         self.now = self.now.max(Some(largest));
     }
 
     fn get(&self) -> Option<u64> {
-        self.now.max(self.before)
+        let largest = self.now.max(self.before)?;
+        Some(if self.is_first { largest.saturating_mul(2) } else { largest })
     }
 }
 
@@ -183,7 +186,8 @@ mod tests {
                 largest.get().unwrap()
             })
             .collect();
-        assert_eq!(seen.iter().filter(|size| **size == 1000).count(), 19);
+        assert_eq!(seen.iter().filter(|size| **size == 2000).count(), 9, "little is known yet");
+        assert_eq!(seen.iter().filter(|size| **size == 1000).count(), 10);
         assert_eq!(seen.last(), Some(&5));
     }
 }

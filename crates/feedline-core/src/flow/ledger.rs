@@ -42,9 +42,9 @@ impl Charge {
         self.bytes += bytes;
     }
 
-    /// All of it.
-    pub(crate) fn split(&mut self) -> Charge {
-        let bytes = std::mem::take(&mut self.bytes);
+    /// At most so many bytes of it, as a charge of their own.
+    pub(crate) fn split(&mut self, most: u64) -> Charge {
+        let bytes = self.take(most);
         Charge { ledger: Arc::clone(&self.ledger), bytes, home: self.home }
     }
 
@@ -62,5 +62,11 @@ impl Drop for Charge {
         if self.bytes > 0 && !self.home.is_left() {
             self.ledger.freed(self.bytes);
         }
+    }
+}
+
+impl std::fmt::Debug for Charge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Charge").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }

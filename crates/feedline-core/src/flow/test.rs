@@ -255,10 +255,10 @@ fn before_the_first_sample_is_known_one_batch_is_begun() {
     let id = open_loose(&mut flow).unwrap();
     assert!(open_loose(&mut flow).is_none());
     assert_eq!(admitted(&mut flow, id), 4);
-    let (booked, effects) = flow.made((id.generation, id.turn), 1, 50, 50);
-    assert_eq!((booked, effects.wake_workers), (50, 1));
+    let (booked, effects) = flow.made((id.generation, id.turn), 1, 25, 25);
+    assert_eq!((booked, effects.wake_workers), (25, 1));
     let opened = std::iter::from_fn(|| open_loose(&mut flow)).count();
-    assert_eq!(opened, 3, "all that are read ahead: 4 * 4 * 50 bytes fit");
+    assert_eq!(opened, 3, "all that are read ahead: 4 * 4 * twice 25 bytes fit");
 }
 
 #[test]
@@ -268,10 +268,11 @@ fn samples_that_turn_out_large_hold_back_all_but_the_oldest_batch() {
     let first = open_loose(&mut flow).unwrap();
     assert_eq!(admitted(&mut flow, first), 4);
     flow.made((first.generation, 0), 1, 10, 10);
+    assert_eq!(flow.memory().undelivered, 10);
     let second = open_loose(&mut flow).unwrap();
     let third = open_loose(&mut flow).unwrap();
     flow.made((first.generation, 0), 1, 200, 200);
-    // 210 are there, 2 more of the first may come and 4 of the second: 6 * 200.
+    // 210 are there, 2 more of the first may come and 4 of the second, of up to 400 each.
     assert_eq!(admitted(&mut flow, third), 0);
     assert_eq!(admitted(&mut flow, second), 0);
     assert_eq!(flow.release(), None);
@@ -280,6 +281,7 @@ fn samples_that_turn_out_large_hold_back_all_but_the_oldest_batch() {
     let released: Vec<_> = std::iter::from_fn(|| flow.release()).collect();
     assert_eq!(released, [(1, 0), (1, 1), (1, 2), (1, 3)], "and comes before the third");
     assert_eq!(flow.freed(230).wake_workers, usize::MAX);
+    assert_eq!(flow.release(), None, "the third has to wait for the second");
     flow.made((first.generation, 1), 4, 100, 50);
     assert_eq!(std::iter::from_fn(|| flow.release()).count(), 4);
 }
@@ -382,6 +384,12 @@ impl World {
         }
     }
 
+    /// What a sample is expected to take: twice what they take, until 64 were made.
+    fn expected(&self) -> u64 {
+        let made: u64 = self.batches.iter().map(|told| told.done).sum();
+        if made > 64 { self.script.sample_bytes } else { 2 * self.script.sample_bytes }
+    }
+
     /// Undelivered bytes, counted one by one.
     fn undelivered(&self) -> u64 {
         self.batches.iter().map(|told| self.bytes_of(told)).sum()
@@ -393,7 +401,7 @@ impl World {
         let upto = self.batches.iter().take(turn.saturating_add(1));
         let left: u64 = upto.map(|told| 4 - told.done).sum();
         (made || !self.script.rules.loose).then(|| match self.script.rules.loose {
-            true => left * self.script.sample_bytes,
+            true => left * self.expected(),
             false => 0,
         })
     }
@@ -439,7 +447,7 @@ impl World {
                 }
                 if not_delivered > 0 && self.consumer_sleeps {
                     let more = self.to_come(usize::MAX).map(|more| match self.script.rules.loose {
-                        true => more + 4 * self.script.sample_bytes,
+                        true => more + 4 * self.expected(),
                         false => BATCH,
                     });
                     let fits = |more| self.undelivered() + more <= self.script.rules.budget;

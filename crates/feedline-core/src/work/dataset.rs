@@ -377,6 +377,12 @@ impl<'a> Sample<'a> {
         }
     }
 
+    /// What the values of varying length take that were written so far.
+    #[must_use]
+    pub fn loose_bytes(&self) -> usize {
+        self.parcel.parts.iter().map(|part| part.data.bytes().len()).sum()
+    }
+
     /// The place of `field`'s value, `len` bytes long, marked as written.
     fn slot(&mut self, field: usize, len: usize, shape: Option<&[usize]>) -> &mut [u8] {
         self.parcel.written[self.first + field] = true;

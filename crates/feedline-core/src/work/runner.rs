@@ -246,7 +246,7 @@ impl Runner {
                 if draft.keeps_parcels() {
                     let empty = self.assembler.depot.take();
                     let parcel = std::mem::replace(&mut local.parcel, empty);
-                    loose.add(parcel.capacity() as u64);
+                    loose.add(self.assembler.loose_bytes(&parcel));
                     draft.keep(slot, parcel);
                 }
                 error

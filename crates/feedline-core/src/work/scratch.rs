@@ -87,6 +87,15 @@ impl Scratch {
         SampleView { schema: &self.schema, parcel: &self.parcel }
     }
 
+    /// Frees what is large, when the sample that was made last is not needed any more: a place that waits for its next use
+    /// should not keep the memory of the largest sample there has been.
+    pub fn shrink(&mut self) {
+        self.parcel.shrink();
+        if self.raw.capacity() >= crate::assemble::LARGE {
+            self.raw = Vec::new();
+        }
+    }
+
     /// The fields.
     #[must_use]
     pub fn fields(&self) -> &[Field] {

@@ -66,6 +66,8 @@ impl<D: Dataset + ?Sized, S: Store> Cached<D, S> {
         snapshot::write(&view, &mut bytes);
         self.store.put(index, &bytes);
         snapshot::read(&self.fields, &bytes, sample)?;
+        scratch.shrink();
+        bytes.shrink_to(1 << 20);
         let mut scratches = self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
         scratches.push((scratch, bytes));
         Ok(())
