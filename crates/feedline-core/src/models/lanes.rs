@@ -30,9 +30,9 @@ fn thieves_neither_lose_nor_double_a_job() {
         // Worker 0 is busy elsewhere: its three jobs can only be stolen, the first two at once.
         let thief = thread::spawn({
             let policy = Arc::clone(&policy);
-            move || take_all(&**policy, 1)
+            move || take_all(&*policy, 1)
         });
-        let mine = take_all(&**policy, 2);
+        let mine = take_all(&*policy, 2);
         let theirs = thief.join().unwrap();
         // One may leave while the loot is in the other's hands; the other then takes all of it.
         assert_eq!(sorted([mine, theirs]), [0, 1, 2, 3, 4, 5, 6]);
@@ -46,13 +46,13 @@ fn jobs_that_come_while_thieves_look_are_taken_once() {
         let policy: Arc<dyn Policy<u32>> = PolicyKind::Steal.build(2);
         let thief = thread::spawn({
             let policy = Arc::clone(&policy);
-            move || take_all(&**policy, 1)
+            move || take_all(&*policy, 1)
         });
         policy.submit(&mut jobs(6));
-        let mine = take_all(&**policy, 0);
+        let mine = take_all(&*policy, 0);
         let theirs = thief.join().unwrap();
         // The thief may have come too early or left its lane half full.
-        let rest = take_all(&**policy, 1);
+        let rest = take_all(&*policy, 1);
         assert_eq!(sorted([mine, theirs, rest]), [0, 1, 2, 3, 4, 5]);
         assert_eq!(policy.queued(), 0);
     });
@@ -65,7 +65,7 @@ fn clearing_while_a_thief_works_leaves_each_job_with_at_most_one_owner() {
         policy.submit(&mut jobs(6));
         let thief = thread::spawn({
             let policy = Arc::clone(&policy);
-            move || take_all(&**policy, 1)
+            move || take_all(&*policy, 1)
         });
         policy.clear();
         let taken = thief.join().unwrap();
@@ -88,13 +88,13 @@ fn rebalancing_loses_no_job_to_a_worker_that_takes_meanwhile() {
         }
         let other = thread::spawn({
             let policy = Arc::clone(&policy);
-            move || take_all(&**policy, 1)
+            move || take_all(&*policy, 1)
         });
         policy.finished(0, 1, 100);
-        let mine = take_all(&**policy, 0);
+        let mine = take_all(&*policy, 0);
         let theirs = other.join().unwrap();
         // Jobs may have been dealt to the other after it looked; the engine rings for it then.
-        let rest = take_all(&**policy, 1);
+        let rest = take_all(&*policy, 1);
         assert_eq!(sorted([mine, theirs, rest]), [0, 1, 2]);
         assert_eq!(policy.queued(), 0);
     });
