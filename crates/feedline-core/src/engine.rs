@@ -180,3 +180,43 @@ impl Engine {
         Ok(start)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::flow::Answer;
+    use crate::work::{Cause, Dataset, Sample};
+    use crate::{DType, Field, Loader, PolicyKind};
+
+    struct Numbers;
+
+    impl Dataset for Numbers {
+        fn len(&self) -> u64 {
+            8
+        }
+        fn fields(&self) -> Vec<Field> {
+            vec![Field::fixed("number", DType::U64, [])]
+        }
+        fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+            let index = sample.index().0;
+            Ok(sample.put(0, &[index])?)
+        }
+    }
+
+    #[test]
+    fn the_jobs_of_a_worker_that_is_gone_for_good_are_done_by_others() {
+        for policy in PolicyKind::ALL {
+            let builder = Loader::builder(Numbers).batch_size(8).workers(2).policy(policy);
+            let engine = builder.prefetch(1).epochs(1).engine().unwrap();
+            let token = engine.begin_epoch();
+            assert_eq!(engine.orphan(1), 1);
+            let mut local = Local::new(0);
+            while matches!(engine.step(&mut local), Step::Worked) {}
+            let Some(Answer::Batch(outcome, _)) = engine.gate.try_take(token) else {
+                panic!("{policy:?}")
+            };
+            outcome.result.unwrap().mark_delivered();
+            engine.stop(None);
+        }
+    }
+}

@@ -72,7 +72,7 @@ pub use error::{BuildError, Error, Failure, OnError, SampleError};
 pub use flow::MemoryStats;
 pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, WorkerStats};
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
-pub use schedule::{PolicyKind, Steals};
+pub use schedule::{MakePolicy, PolicyKind, Steals};
 pub use state::{State, StateError, StatePart};
 pub use work::{
     Cause, Dataset, Group, Sample, SampleKey, Scratch, Stage, WriteError, usable_cores,

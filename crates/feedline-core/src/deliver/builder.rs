@@ -14,9 +14,9 @@ use crate::flow::{Bunch, Flow, Gate, Ledger, Rules};
 use crate::measure::tally::Tally;
 use crate::open::{Grain, Opener};
 use crate::plan::{Boundary, Order, Plan};
-use crate::schedule::{PolicyKind, costs::Costs};
+use crate::schedule::{MakePolicy, Policy, PolicyKind, costs::Costs};
 use crate::state::{Course, Pipeline, Start, State};
-use crate::work::{Crew, Dataset, Handoff, Journal, Maker, Runner, Watchlist, usable_cores};
+use crate::work::{Crew, Dataset, Handoff, Journal, Maker, Runner, Watchlist, Work, usable_cores};
 
 use super::{Delivery, Loader, OrderLog};
 
@@ -39,7 +39,9 @@ pub struct LoaderBuilder {
     workers: Option<usize>,
     io_workers: usize,
     pin: bool,
-    policy: PolicyKind,
+    policy: Box<dyn Fn(usize) -> Arc<dyn Policy<Work>> + Send>,
+    /// Whether the policy orders by cost.
+    by_cost: bool,
     prefetch: Option<usize>,
     frugal: bool,
     bunch: Option<usize>,
@@ -70,7 +72,8 @@ impl LoaderBuilder {
             workers: None,
             io_workers: 0,
             pin: false,
-            policy: PolicyKind::default(),
+            policy: Box::new(|workers| PolicyKind::default().make(workers)),
+            by_cost: PolicyKind::default().wants_costs(),
             prefetch: None,
             frugal: false,
             bunch: None,
@@ -147,9 +150,10 @@ impl LoaderBuilder {
         self
     }
 
-    /// Who does what. Default: work stealing.
-    pub fn policy(mut self, policy: PolicyKind) -> Self {
-        self.policy = policy;
+    /// Who does what. Default: work stealing, [`PolicyKind::Steal`].
+    pub fn policy(mut self, policy: impl MakePolicy + Send + 'static) -> Self {
+        self.by_cost = policy.wants_costs();
+        self.policy = Box::new(move |workers| policy.make(workers));
         self
     }
 
@@ -331,8 +335,8 @@ impl LoaderBuilder {
         });
         let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
         let threads = takers + if self.io_workers > 0 { workers } else { 0 };
-        let policy = self.policy.build(takers);
-        let by_cost = self.policy.wants_costs();
+        let policy = (self.policy)(takers);
+        let by_cost = self.by_cost;
         let costs = Arc::new(Costs::new(plan.dataset_len(), by_cost));
         // Kept for reuse, beside what is booked: a few hundredths of the budget.
         let spare = usize::try_from(budget / 64).unwrap_or(usize::MAX).min(16 << 20);

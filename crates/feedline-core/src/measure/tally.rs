@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use crate::work::Stage;
 
 /// The longest time the histograms tell apart: one hour.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Times with two significant digits, from a nanosecond to an hour.
 pub(crate) fn histogram() -> Histogram<u64> {

@@ -3,7 +3,7 @@
 use loom::thread;
 use std::sync::Arc;
 
-use crate::schedule::{Job, Policy, PolicyKind};
+use crate::schedule::{Job, MakePolicy, Policy, PolicyKind};
 
 use super::explore;
 
@@ -25,7 +25,7 @@ fn sorted(parts: impl IntoIterator<Item = Vec<u32>>) -> Vec<u32> {
 #[test]
 fn thieves_neither_lose_nor_double_a_job() {
     explore(3, || {
-        let policy: Arc<dyn Policy<u32>> = PolicyKind::Steal.build(3);
+        let policy: Arc<dyn Policy<u32>> = PolicyKind::Steal.make(3);
         policy.submit(&mut jobs(7));
         // Worker 0 is busy elsewhere: its three jobs can only be stolen, the first two at once.
         let thief = thread::spawn({
@@ -43,7 +43,7 @@ fn thieves_neither_lose_nor_double_a_job() {
 #[test]
 fn jobs_that_come_while_thieves_look_are_taken_once() {
     explore(3, || {
-        let policy: Arc<dyn Policy<u32>> = PolicyKind::Steal.build(2);
+        let policy: Arc<dyn Policy<u32>> = PolicyKind::Steal.make(2);
         let thief = thread::spawn({
             let policy = Arc::clone(&policy);
             move || take_all(&*policy, 1)
@@ -61,7 +61,7 @@ fn jobs_that_come_while_thieves_look_are_taken_once() {
 #[test]
 fn clearing_while_a_thief_works_leaves_each_job_with_at_most_one_owner() {
     explore(3, || {
-        let policy: Arc<dyn Policy<u32>> = PolicyKind::Steal.build(2);
+        let policy: Arc<dyn Policy<u32>> = PolicyKind::Steal.make(2);
         policy.submit(&mut jobs(6));
         let thief = thread::spawn({
             let policy = Arc::clone(&policy);
@@ -81,7 +81,7 @@ fn clearing_while_a_thief_works_leaves_each_job_with_at_most_one_owner() {
 #[test]
 fn rebalancing_loses_no_job_to_a_worker_that_takes_meanwhile() {
     explore(3, || {
-        let policy: Arc<dyn Policy<u32>> = PolicyKind::Weighted.build(2);
+        let policy: Arc<dyn Policy<u32>> = PolicyKind::Weighted.make(2);
         policy.submit(&mut jobs(3));
         for _ in 0..63 {
             assert!(!policy.finished(0, 1, 100), "not time to rebalance yet");

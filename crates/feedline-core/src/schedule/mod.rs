@@ -140,10 +140,22 @@ impl PolicyKind {
     pub fn from_name(name: &str) -> Option<PolicyKind> {
         PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
+}
 
+/// Makes the policy of a loader. [`PolicyKind`] does; implement it to bring one of your own to
+/// [`LoaderBuilder::policy`](crate::LoaderBuilder::policy).
+pub trait MakePolicy {
     /// A fresh policy for `workers` workers (at least one).
-    #[must_use]
-    pub fn build<T: Send + 'static>(self, workers: usize) -> Arc<dyn Policy<T>> {
+    fn make<T: Send + 'static>(&self, workers: usize) -> Arc<dyn Policy<T>>;
+
+    /// Whether it profits from knowing the cost of each single sample.
+    fn wants_costs(&self) -> bool {
+        false
+    }
+}
+
+impl MakePolicy for PolicyKind {
+    fn make<T: Send + 'static>(&self, workers: usize) -> Arc<dyn Policy<T>> {
         let workers = workers.max(1);
         match self {
             PolicyKind::Steal => Arc::new(steal::Steal::new(workers)),
@@ -160,8 +172,7 @@ impl PolicyKind {
         }
     }
 
-    /// Whether it profits from knowing the cost of each single sample.
-    pub(crate) fn wants_costs(self) -> bool {
+    fn wants_costs(&self) -> bool {
         matches!(self, PolicyKind::ShortestFirst | PolicyKind::LongestFirst)
     }
 }

@@ -11,6 +11,7 @@
 
 use hdrhistogram::Histogram;
 
+use crate::measure::tally::LONGEST_NS;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 use super::lanes::Lanes;
@@ -23,8 +24,6 @@ const ENOUGH: u64 = 8;
 /// The least weight, as a part of the greatest. A worker without work would never be measured again; it
 /// may have become faster, or have met the first slow samples while the others had the last fast ones.
 const LEAST: f64 = 1.0 / 16.0;
-/// The longest time per sample that the histograms tell apart: one hour.
-const LONGEST_NS: u64 = 3_600_000_000_000;
 
 pub(super) struct WeightedLanes<T> {
     lanes: Lanes<T>,

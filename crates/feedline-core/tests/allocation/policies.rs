@@ -1,6 +1,6 @@
 //! Queues by themselves, with one job per sample.
 
-use feedline_core::schedule::{Job, Policy, PolicyKind};
+use feedline_core::schedule::{Job, MakePolicy, Policy, PolicyKind};
 
 use crate::ledger::{allocations, alone};
 
@@ -31,7 +31,7 @@ fn round(policy: &dyn Policy<u64>, jobs: &mut Vec<Job<u64>>, batch: u64, takers:
 fn a_warm_policy_queues_and_gives_out_jobs_without_allocating() {
     let _alone = alone();
     for kind in PolicyKind::ALL {
-        let policy = kind.build(4);
+        let policy = kind.make(4);
         let mut jobs = Vec::with_capacity(JOBS as usize);
         (0..20).for_each(|batch| round(&*policy, &mut jobs, batch, 4));
         let count =
@@ -45,7 +45,7 @@ fn a_warm_policy_queues_and_gives_out_jobs_without_allocating() {
 #[test]
 fn a_warm_thief_steals_without_allocating() {
     let _alone = alone();
-    let policy = PolicyKind::Steal.build(4);
+    let policy = PolicyKind::Steal.make(4);
     let mut jobs = Vec::with_capacity(JOBS as usize);
     // One worker takes all: three quarters of the jobs are stolen.
     (0..20).for_each(|batch| round(&*policy, &mut jobs, batch, 1));

@@ -1,6 +1,6 @@
 //! Who gets which job where queues are the workers' own.
 
-use feedline_core::schedule::{Job, Policy, PolicyKind, Steals};
+use feedline_core::schedule::{Job, MakePolicy, Policy, PolicyKind, Steals};
 use proptest::prelude::*;
 
 use crate::clock::Script;
@@ -29,7 +29,7 @@ proptest! {
     fn round_robin_gives_job_k_to_worker_k_mod_workers(
         workers in 1..9_usize, sizes in prop::collection::vec(1..30_usize, 1..10),
     ) {
-        let policy = PolicyKind::RoundRobin.build(workers);
+        let policy = PolicyKind::RoundRobin.make(workers);
         let mut submitted = 0;
         for size in sizes {
             policy.submit(&mut jobs(submitted, &vec![1; size]));
@@ -45,7 +45,7 @@ proptest! {
     fn block_gives_each_worker_one_run_of_neighbours(
         workers in 1..9_usize, batches in prop::collection::vec(1..40_usize, 1..6),
     ) {
-        let policy = PolicyKind::Block.build(workers);
+        let policy = PolicyKind::Block.make(workers);
         for (batch, size) in batches.into_iter().enumerate() {
             policy.submit(&mut jobs(0, &vec![1; size]));
             let mut begun = 0;
@@ -64,7 +64,7 @@ proptest! {
 
 #[test]
 fn block_shares_samples_evenly_not_jobs() {
-    let policy = PolicyKind::Block.build(2);
+    let policy = PolicyKind::Block.make(2);
     policy.submit(&mut jobs(0, &[6, 2, 2, 2]));
     assert_eq!(take_all(&*policy, 0), [0]);
     assert_eq!(take_all(&*policy, 1), [1, 2, 3]);
@@ -72,7 +72,7 @@ fn block_shares_samples_evenly_not_jobs() {
 
 #[test]
 fn a_thief_takes_the_older_half_of_its_victims_queue() {
-    let policy = PolicyKind::Steal.build(2);
+    let policy = PolicyKind::Steal.make(2);
     policy.submit(&mut jobs(0, &[1; 12]));
     // Dealt out in turn: worker 0 has the even jobs, worker 1 the odd ones.
     let own = [0, 2, 4, 6, 8, 10].map(Some);
@@ -97,7 +97,7 @@ fn a_thief_takes_the_older_half_of_its_victims_queue() {
 
 #[test]
 fn of_an_odd_queue_a_thief_takes_the_larger_half() {
-    let policy = PolicyKind::Steal.build(2);
+    let policy = PolicyKind::Steal.make(2);
     policy.submit(&mut jobs(0, &[1; 10]));
     (0..5).for_each(|_| assert!(take(&*policy, 0).is_some()));
     assert_eq!(take(&*policy, 0), Some(1), "of 1 3 5 7 9");
@@ -107,7 +107,7 @@ fn of_an_odd_queue_a_thief_takes_the_larger_half() {
 
 #[test]
 fn a_lone_worker_robs_nobody() {
-    let policy = PolicyKind::Steal.build(1);
+    let policy = PolicyKind::Steal.make(1);
     policy.submit(&mut jobs(0, &[1; 3]));
     assert_eq!(take_all(&*policy, 0), [0, 1, 2]);
     assert_eq!(policy.steals(), Steals::default());
@@ -115,7 +115,7 @@ fn a_lone_worker_robs_nobody() {
 
 #[test]
 fn thieves_choose_their_victims_at_random() {
-    let policy = PolicyKind::Steal.build(4);
+    let policy = PolicyKind::Steal.make(4);
     let mut robbed = [0; 4];
     for round in 0..300 {
         policy.submit(&mut jobs(0, &[1; 4]));
@@ -134,7 +134,7 @@ fn thieves_choose_their_victims_at_random() {
 #[test]
 fn only_stealing_steals() {
     for kind in PolicyKind::ALL.into_iter().filter(|kind| *kind != PolicyKind::Steal) {
-        let policy = kind.build(2);
+        let policy = kind.make(2);
         policy.submit(&mut jobs(0, &[1; 8]));
         while policy.take(0).is_some() {}
         assert_eq!(policy.steals(), Steals::default(), "{}", kind.name());

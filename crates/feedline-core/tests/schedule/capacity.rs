@@ -1,6 +1,6 @@
 //! Weights follow the workers' speed.
 
-use feedline_core::schedule::PolicyKind;
+use feedline_core::schedule::{MakePolicy, PolicyKind};
 
 use crate::clock::{Script, Trace, log_normal};
 
@@ -77,7 +77,7 @@ fn a_change_of_pace_leaves_nobody_without_work() {
 
 #[test]
 fn jobs_that_wait_at_a_slow_worker_change_hands_when_weights_change() {
-    let policy = PolicyKind::Weighted.build(2);
+    let policy = PolicyKind::Weighted.make(2);
     let jobs = Script { slowness: vec![1, 9], batches: vec![vec![100; 80]], window: 1 };
     policy.submit(&mut jobs.jobs(0));
     let mut told = 0;

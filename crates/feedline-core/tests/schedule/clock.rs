@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use feedline_core::plan::Stream;
-use feedline_core::schedule::{Job, Policy, PolicyKind};
+use feedline_core::schedule::{Job, MakePolicy, Policy, PolicyKind};
 
 /// What is to be done, by whom.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Script {
 
     /// Runs to the end. A job that nobody may take would end it too early, and the trace shows it.
     pub(crate) fn play(&self, kind: PolicyKind) -> Trace {
-        self.play_with(&*kind.build(self.slowness.len()))
+        self.play_with(&*kind.make(self.slowness.len()))
     }
 
     pub(crate) fn play_with(&self, policy: &dyn Policy<(usize, usize)>) -> Trace {

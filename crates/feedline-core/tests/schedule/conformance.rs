@@ -1,6 +1,6 @@
 //! What every policy promises, whatever the work and the workers.
 
-use feedline_core::schedule::{Job, Policy, PolicyKind};
+use feedline_core::schedule::{Job, MakePolicy, Policy, PolicyKind};
 use proptest::prelude::*;
 
 use crate::clock::Script;
@@ -27,7 +27,7 @@ proptest! {
 
     #[test]
     fn every_job_is_taken_exactly_once(script in scripts(), kind in policies()) {
-        let policy = kind.build(script.slowness.len());
+        let policy = kind.make(script.slowness.len());
         let trace = script.play_with(&*policy);
         let mut taken: Vec<(usize, usize)> =
             trace.runs.iter().map(|run| (run.batch, run.place)).collect();
@@ -43,7 +43,7 @@ proptest! {
     fn no_worker_idles_while_it_could_take_a_job(script in scripts(), kind in policies()) {
         // Between two jobs of one worker there is a gap only if nothing was queued for it. Where
         // anyone may take anything that is: only if everything that was open had been begun.
-        let policy = kind.build::<(usize, usize)>(script.slowness.len());
+        let policy = kind.make::<(usize, usize)>(script.slowness.len());
         prop_assume!(policy.anyone_may_take());
         let script = Script { batches: vec![script.batches.concat()], ..script };
         let trace = script.play_with(&*policy);
@@ -59,7 +59,7 @@ proptest! {
     fn whatever_anyone_may_take_one_worker_can_take_alone(
         script in scripts(), kind in policies(), worker: prop::sample::Index,
     ) {
-        let policy = kind.build(script.slowness.len());
+        let policy = kind.make(script.slowness.len());
         for batch in 0..script.batches.len() {
             policy.submit(&mut script.jobs(batch));
         }
@@ -76,7 +76,7 @@ proptest! {
     fn clearing_forgets_everything_and_what_comes_after_is_taken(
         script in scripts(), kind in policies(), taken in 0..10_usize,
     ) {
-        let policy = kind.build(script.slowness.len());
+        let policy = kind.make(script.slowness.len());
         let workers = script.slowness.len();
         for batch in 0..script.batches.len() {
             policy.submit(&mut script.jobs(batch));
@@ -101,7 +101,7 @@ proptest! {
 #[test]
 fn there_is_no_job_before_one_was_submitted() {
     for kind in PolicyKind::ALL {
-        let policy = kind.build::<()>(3);
+        let policy = kind.make::<()>(3);
         policy.submit(&mut Vec::new());
         assert!((0..3).all(|worker| policy.take(worker).is_none()), "{}", kind.name());
         assert_eq!(policy.queued(), 0, "{}", kind.name());
@@ -112,7 +112,7 @@ fn there_is_no_job_before_one_was_submitted() {
 #[test]
 fn submitting_leaves_the_list_empty_for_the_next_batch() {
     for kind in PolicyKind::ALL {
-        let policy = kind.build(2);
+        let policy = kind.make(2);
         let mut jobs = vec![Job { batch: 0, cost_ns: 1, samples: 1, work: () }];
         policy.submit(&mut jobs);
         assert!(jobs.is_empty(), "{}", kind.name());
@@ -122,7 +122,7 @@ fn submitting_leaves_the_list_empty_for_the_next_batch() {
 #[test]
 fn a_policy_for_nobody_serves_one_worker() {
     for kind in PolicyKind::ALL {
-        let policy = kind.build(0);
+        let policy = kind.make(0);
         policy.submit(&mut vec![Job { batch: 0, cost_ns: 1, samples: 1, work: 7 }]);
         assert_eq!(policy.take(0).map(|job| job.work), Some(7), "{}", kind.name());
     }

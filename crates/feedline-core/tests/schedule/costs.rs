@@ -1,6 +1,6 @@
 //! Order by cost, and ageing.
 
-use feedline_core::schedule::{Job, PolicyKind};
+use feedline_core::schedule::{Job, MakePolicy, PolicyKind};
 use proptest::prelude::*;
 
 use crate::clock::Script;
@@ -11,7 +11,7 @@ fn jobs(batch: u64, costs: &[u64]) -> Vec<Job<u64>> {
 
 /// The costs, in the order one worker is given them.
 fn order(kind: PolicyKind, costs: &[u64]) -> Vec<u64> {
-    let policy = kind.build(1);
+    let policy = kind.make(1);
     policy.submit(&mut jobs(0, costs));
     std::iter::from_fn(|| policy.take(0)).map(|job| job.work).collect()
 }
@@ -43,7 +43,7 @@ fn jobs_of_equal_cost_keep_the_planned_order() {
 #[test]
 fn jobs_of_unknown_cost_keep_the_planned_order() {
     for kind in [PolicyKind::ShortestFirst, PolicyKind::LongestFirst] {
-        let policy = kind.build(3);
+        let policy = kind.make(3);
         for batch in 0..5 {
             let jobs = (0..4).map(|i| Job { batch, cost_ns: 0, samples: 1, work: 4 * batch + i });
             policy.submit(&mut jobs.collect());
@@ -56,7 +56,7 @@ fn jobs_of_unknown_cost_keep_the_planned_order() {
 /// Puts one odd job into the first of endlessly many batches of `jobs` equal jobs, takes as many jobs
 /// as come, and returns in how many later batches jobs overtook the odd one.
 fn postponed(kind: PolicyKind, workers: usize, jobs_per_batch: usize, odd: u64, usual: u64) -> u64 {
-    let policy = kind.build(workers);
+    let policy = kind.make(workers);
     let mut first = jobs(0, &vec![usual; jobs_per_batch - 1]);
     first.push(Job { batch: 0, cost_ns: odd, samples: 1, work: u64::MAX });
     policy.submit(&mut first);
@@ -119,7 +119,7 @@ fn a_job_waits_for_about_as_many_batches_as_its_cost_is_worth() {
 
 #[test]
 fn a_substitute_comes_in_as_old_as_the_newest_batch() {
-    let policy = PolicyKind::ShortestFirst.build(1);
+    let policy = PolicyKind::ShortestFirst.make(1);
     policy.submit(&mut jobs(0, &[10, 10]));
     policy.submit(&mut jobs(1, &[10, 10]));
     // A job of batch 0 that comes again ages nothing: the next batch is as far behind as ever.

@@ -1,0 +1,106 @@
+"""`memory=` bounds what a loader takes, whatever its samples are: the promise of the README, measured."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+
+MIB = 1 << 20
+BUDGET = 64 * MIB
+
+# Watches the memory of its own process while a loader delivers samples of 1 to 19 MiB, two at a time, to a
+# loop that holds one batch. What the loop holds is not counted.
+PROGRAM = """
+    import io, json, os, random, sys, tarfile, tempfile, threading, time
+    import numpy as np
+    import feedline
+
+    kind, workers, io_workers, budget = sys.argv[1], *map(int, sys.argv[2:])
+    MIB = 1 << 20
+    rng = random.Random(1)
+    sizes = [rng.randint(MIB, 19 * MIB) for _ in range(40)]
+
+    def taken():
+        status = open("/proc/self/status").read()
+        part = lambda name: int(status.split(name + ":")[1].split()[0]) * 1024
+        return part("RssAnon") + part("RssShmem")
+
+    def size(batch):
+        if isinstance(batch, (list, tuple)):
+            return sum(map(size, batch))
+        if isinstance(batch, dict):
+            return size(list(batch.values()))
+        return batch.nbytes if hasattr(batch, "nbytes") else len(batch)
+
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "tar":
+            path = os.path.join(folder, "shard.tar")
+            with tarfile.open(path, "w") as shard:
+                for number, length in enumerate(sizes):
+                    member = tarfile.TarInfo(f"{number:04d}.bin")
+                    member.size = length
+                    shard.addfile(member, io.BytesIO(bytes(length)))
+            pipeline = feedline.tar(path)
+        elif kind == "ragged":
+            sizes = [length // 4 for length in sizes]
+            arrays = feedline.arrays(np.arange(len(sizes)))
+            pipeline = arrays.map(lambda i: np.zeros(sizes[int(i)], np.uint8), ragged={0: "longest"})
+        else:
+            arrays = feedline.arrays(np.arange(len(sizes)))
+            pipeline = arrays.map(lambda i: bytes(sizes[int(i)]))
+        settings = {"io_workers": io_workers} if io_workers else {}
+        loader = feedline.Loader(
+            pipeline, batch_size=2, shuffle=True, seed=1, num_workers=workers, memory=budget, **settings
+        )
+        before, held, most, over = taken(), 0, 0, False
+
+        def watch():
+            global most
+            while not over:
+                most = max(most, taken() - before - held)
+                time.sleep(0.0005)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        seen = 0
+        for _ in range(2):
+            for batch in loader:
+                held = size(batch)
+                seen += 1
+                del batch
+                held = 0
+        over = True
+        watcher.join()
+        print(json.dumps({"most": most, "largest": max(sizes), "batches": seen}))
+"""
+
+
+def measure(kind: str, workers: int, io_workers: int) -> dict[str, Any]:
+    arguments = [kind, str(workers), str(io_workers), str(BUDGET)]
+    program = [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    measured: dict[str, Any] = json.loads(done.stdout)
+    return measured
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("kind", "workers", "io_workers"),
+    [("tar", 2, 0), ("tar", 8, 0), ("tar", 2, 8), ("tar", 2, 32), ("bytes", 2, 0), ("bytes", 8, 0), ("ragged", 2, 0)],
+)
+def test_a_loader_takes_no_more_than_its_budget_and_one_sample_per_worker(
+    kind: str, workers: int, io_workers: int
+) -> None:
+    measured = measure(kind, workers, io_workers)
+    assert measured["batches"] == 40
+    samples = workers + io_workers
+    if kind != "tar":
+        # What a function has returned and is not copied yet is the user's.
+        samples += workers
+    limit = 1.05 * BUDGET + samples * measured["largest"]
+    assert measured["most"] <= limit, f"{measured['most'] / MIB:.0f} MiB, may be {limit / MIB:.0f}"
