@@ -67,12 +67,13 @@ class Loader:
         How many batches may be begun ahead. ``None``: 4, or the number of workers if that is more;
         fewer where they would take over 96 MiB (but 2, and enough to keep all workers busy),
         unless `memory` is given. Where that leaves 2, the batch in your hands is one of them,
-        unless a third saves time. Batches that cost little (up to a tenth of a millisecond, and
-        some kilobytes) are begun up to 16 times as many, at most an epoch ahead. Say how many if
-        the data changes between epochs.
+        unless workers are many for so few samples. Batches that cost little (up to a tenth of a
+        millisecond, and some kilobytes) are begun up to 16 times as many, at most an epoch ahead.
+        Say how many if the data changes between epochs.
     memory
-        Bytes that undelivered batches and idle blocks may take, as a number or such as
-        ``"500MiB"``. ``None``: 2 GiB.
+        Bytes that everything not yet delivered may take, as a number or such as ``"500MiB"``:
+        batches, values of varying length, loaded bytes, idle blocks. Besides, each worker has the
+        sample it is at. ``None``: 2 GiB, or one batch if that is more.
     on_error
         ``"raise"``: a batch with a sample that cannot be made raises `feedline.errors.SampleError`;
         iteration goes on after it. ``"skip"``: the batch is shorter. ``"replace"``: another sample
