@@ -189,6 +189,37 @@ def test_damaged_entries_are_made_anew(tmp_path):
     assert calls == [], "and healed"
 
 
+def test_an_entry_is_taken_for_no_other_sample(tmp_path):
+    calls = []
+    expected = epoch(counted(calls).cache(tmp_path))
+    files = entries(tmp_path)
+    three, five = files[3].read_bytes(), files[5].read_bytes()
+    files[3].write_bytes(five)
+    files[5].write_bytes(three)
+    calls.clear()
+    assert epoch(counted(calls).cache(tmp_path)) == expected
+    assert sorted(calls) == [3, 5]
+
+
+def test_entries_and_counts_that_are_none_do_no_harm(tmp_path):
+    calls = []
+    expected = epoch(counted(calls).cache(tmp_path))
+    files = entries(tmp_path)
+    files[0].unlink()
+    os.mkfifo(files[0])
+    os.truncate(files[1], 3 << 30)
+    cached = counted(calls).cache(tmp_path)
+    os.truncate(tmp_path / "used", 0)
+    calls.clear()
+    assert epoch(cached) == expected
+    assert sorted(calls) == [0, 1]
+    (tmp_path / "used").unlink()
+    os.mkfifo(tmp_path / "used")
+    assert epoch(cached) == expected
+    with pytest.raises(ValueError, match=r"used`: it is no regular file"):
+        counted(calls).cache(tmp_path)
+
+
 def test_the_folder_keeps_to_its_limit(tmp_path):
     calls = []
     expected = epoch(counted(calls).cache(tmp_path, limit=10_000))
@@ -228,7 +259,7 @@ def test_a_filled_folder_that_may_not_be_written_to_is_read(program):
 
         samples = feedline.arrays(np.arange(20)).map(work)
         folder = pathlib.Path("cache")
-        half = samples.cache(folder, limit=10 * 24)
+        half = samples.cache(folder, limit=10 * 40)
         expected = sums(half)
         del half
         for path in [*folder.rglob("*"), folder]:
@@ -268,6 +299,57 @@ def test_a_full_disk_costs_nothing_but_time(program):
             (batch,), = feedline.Loader(cached, batch_size=20, epochs=1)
             np.testing.assert_array_equal(batch.ravel(), np.sqrt(np.arange(20_000.0)))
     """)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 KiB of its own."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("a file system can be mounted by root only")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_disk_that_is_full_is_read_and_kills_nobody(small_disk, program):
+    program(
+        """
+        import os, pathlib, sys
+        import numpy as np, feedline
+
+        samples = feedline.arrays(np.arange(40 * 1000.0).reshape(40, 1000)).map(np.sqrt)
+        folder = pathlib.Path(sys.argv[1], "cache")
+
+        def right(cached):
+            (batch,), = feedline.Loader(cached, batch_size=40, epochs=1)
+            return np.array_equal(batch.ravel(), np.sqrt(np.arange(40_000.0)))
+
+        # 40 samples of 8 kB do not fit.
+        cached = samples.cache(folder)
+        assert right(cached)
+        kept = len(list(folder.rglob("*.sample")))
+        assert 0 < kept < 40
+        with open(folder.parent / "rest", "wb", 0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+        assert right(cached)
+        # Nobody could make the count anew.
+        os.truncate(folder / "used", 0)
+        assert right(cached)
+        del cached
+        again = samples.cache(folder)
+        assert right(again) and right(again)
+        assert len(list(folder.rglob("*.sample"))) == kept
+        """,
+        str(small_disk),
+    )
 
 
 # ---- arguments

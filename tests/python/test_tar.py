@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 import tarfile
 import time
 from pathlib import Path
@@ -241,6 +242,93 @@ def test_what_was_found_in_a_shard_is_kept_until_it_changes(tmp_path, tables):
     other = tmp_path / "elsewhere"
     assert len(feedline.tar(path, cache_dir=other)) == 6
     assert len(list(other.iterdir())) == 1
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_shard_rewritten_between_epochs_never_gives_other_samples(tmp_path, streaming):
+    members = [(f"{i:04}.cls", str(i).encode()) for i in range(300)]
+    path = write(tmp_path / "a.tar", members)
+    pipeline = feedline.tar(path, ["__key__", "cls"], streaming=streaming)
+    loader = feedline.Loader(pipeline, batch_size=10, num_workers=0, on_error="skip")
+
+    def pairs():
+        return [
+            pair for b in loader for pair in zip(b["__key__"], b["cls"].tolist(), strict=True)
+        ]
+
+    right = [(f"{i:04}", i) for i in range(300)]
+    assert sorted(pairs()) == right
+    with tarfile.open(path, "w") as archive:
+        for i in range(400):
+            member = tarfile.TarInfo(f"other/{i:04}.cls")
+            member.size = 4
+            archive.addfile(member, io.BytesIO(b"%4d" % (9000 - i)))
+    assert set(pairs()) <= set(right), "what was read before the change, and nothing else"
+    assert loader.errors
+    for error in loader.errors:
+        assert error.origin.startswith(str(path))
+        assert re.search("the shard has changed since it was opened: .*bytes.*open it again", str(error))
+    again = feedline.tar(path, ["__key__", "cls"], streaming=streaming)
+    assert [s["cls"] for s in samples(again)] == [9000 - i for i in range(400)]
+
+
+def test_a_tail_that_became_zeros_is_an_error_and_never_a_shorter_epoch(tmp_path):
+    whole = bytearray(write(tmp_path / "a.tar", numbered(0, 200)).read_bytes())
+    assert len(feedline.tar(tmp_path / "a.tar")) == 200
+    whole[len(whole) * 4 // 5 :] = bytes(len(whole) - len(whole) * 4 // 5)
+    (tmp_path / "zeros.tar").write_bytes(whole)
+    (tmp_path / "zeros.tar.gz").write_bytes(gzip.compress(whole))
+    for path, streaming in [("zeros.tar", False), ("zeros.tar", True), ("zeros.tar.gz", True)]:
+        with pytest.raises(ValueError, match="zeros.*copy or make it again"):
+            feedline.tar(tmp_path / path, streaming=streaming)
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
+def test_archives_of_any_number_of_members_and_one_behind_the_other_are_whole(tmp_path, form):
+    parts = []
+    for count in range(1, 25):
+        path = write(tmp_path / "a.tar", numbered(0, count), form=form)
+        assert len(feedline.tar(path)) == count
+        parts.append(path.read_bytes())
+    both = tmp_path / "both.tar"
+    both.write_bytes(b"".join(parts))
+    assert len(feedline.tar(both, ["cls"])) == sum(range(1, 25))
+
+
+def test_ctrl_c_ends_the_opening_of_a_shard_without_end(tmp_path, program):
+    folder = tarfile.TarInfo("folder/")
+    folder.type = tarfile.DIRTYPE
+    # A small file that unpacks to 32 GiB of headers, none of which is a sample's.
+    packed = gzip.compress(folder.tobuf() * (1 << 17), 1)
+    (tmp_path / "long.tar.gz").write_bytes(packed * 500)
+    program(
+        """
+        import os, signal, threading
+        import feedline
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            feedline.tar("long.tar.gz", streaming=True)
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError
+        """
+    )
+
+
+def test_a_sparse_tebibyte_of_zeros_is_refused_at_once(tmp_path):
+    with (tmp_path / "zeros.tar").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ValueError, match="zeros"):
+        feedline.tar(tmp_path / "zeros.tar")
+
+
+def test_frames_that_became_parts_of_one_sample_are_refused_with_advice(tmp_path):
+    members = [(f"frame.{i:07}.bin", b"") for i in range(20_000)]
+    path = write(tmp_path / "a.tar", members)
+    with pytest.raises(ValueError, match="`frame`.* has 20000 parts.*more than the 1000"):
+        feedline.tar(path)
+    assert len(feedline.tar(path, ["0000007.bin"])) == 1
 
 
 def test_two_processes_may_open_the_same_shards_at_once(tmp_path, program):

@@ -12,15 +12,12 @@ use pyo3::prelude::*;
 use crate::errors;
 use crate::source::Source;
 
-/// Opens a source and reads its parts as their names say. `what` is counted while it is opened, on
-/// standard error if `progress` asks for it.
-pub(crate) fn open<E: Encoded>(
+/// Opens something without the GIL, open to Ctrl-C. What is counted meanwhile is shown by `counter`.
+pub(crate) fn watched<T: Send>(
     py: Python<'_>,
-    what: &str,
-    progress: bool,
-    open: impl FnOnce(Watch<'_>) -> Result<E, SourceError> + Send,
-) -> PyResult<Source> {
-    let mut counter = progress.then(|| Counter::new(what));
+    mut counter: Option<Counter>,
+    open: impl FnOnce(Watch<'_>) -> Result<T, SourceError> + Send,
+) -> PyResult<T> {
     let mut interrupt = None;
     let mut watch = |count| {
         if let Some(counter) = &mut counter {
@@ -38,7 +35,19 @@ pub(crate) fn open<E: Encoded>(
     if let Some(interrupt) = interrupt {
         return Err(interrupt);
     }
-    let encoded: Arc<dyn Encoded> = Arc::new(opened.map_err(|e| errors::source_error(&e))?);
+    opened.map_err(|e| errors::source_error(&e))
+}
+
+/// Opens a source and reads its parts as their names say. `what` is counted while it is opened, on
+/// standard error if `progress` asks for it.
+pub(crate) fn open<E: Encoded>(
+    py: Python<'_>,
+    what: &str,
+    progress: bool,
+    open: impl FnOnce(Watch<'_>) -> Result<E, SourceError> + Send,
+) -> PyResult<Source> {
+    let counter = progress.then(|| Counter::new(what));
+    let encoded: Arc<dyn Encoded> = Arc::new(watched(py, counter, open)?);
     let parts = py.detach(|| Parts::by_name(Arc::clone(&encoded)));
     let parts = parts.map_err(|cause| {
         let first = encoded.origin(SampleIndex(0)).unwrap_or_default();

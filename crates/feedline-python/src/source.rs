@@ -131,18 +131,18 @@ impl Source {
 
     /// One packed `.npy` file; its first axis is the sample's.
     #[staticmethod]
-    fn npy_packed(name: &str, path: PathBuf) -> PyResult<Source> {
-        feedline::sources::npy::Packed::open(&path, name)
+    fn npy_packed(py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Source> {
+        py.detach(|| feedline::sources::npy::Packed::open(&path, name))
             .map(Source::of)
             .map_err(|e| errors::source_error(&e))
     }
 
     /// A folder with one `.npy` file per sample.
     #[staticmethod]
-    fn npy_folder(name: &str, path: PathBuf) -> PyResult<Source> {
-        feedline::sources::npy::Folder::open(&path, name)
-            .map(Source::of)
-            .map_err(|e| errors::source_error(&e))
+    fn npy_folder(py: Python<'_>, name: &str, path: PathBuf) -> PyResult<Source> {
+        let open =
+            |watch: Watch<'_>| feedline::sources::npy::Folder::open_watched(path, name, watch);
+        encoded::watched(py, None, open).map(Source::of)
     }
 
     /// A folder of files in class folders, or of any below it: their bytes, and the class.
@@ -327,8 +327,9 @@ impl Source {
     ) -> PyResult<Source> {
         let dataset = self.dataset();
         // Opening may count all files there, or wait for another process that does.
-        let store = py.detach(|| DiskStore::open(&folder, &*dataset, recipe, limit));
-        let store = store.map_err(|e| errors::source_error(&e))?;
+        let open =
+            |watch: Watch<'_>| DiskStore::open_watched(&folder, &*dataset, recipe, limit, watch);
+        let store = encoded::watched(py, None, open)?;
         Ok(self.then(py, Cached::new(dataset, store)))
     }
 

@@ -1,7 +1,7 @@
 //! Opening many files at once: jobs spread over threads while the caller watches.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -18,16 +18,29 @@ pub type Watch<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 /// Does `jobs` jobs on as many threads as there are cores. Results come in the jobs' order; of several
 /// errors, the one of the first job is returned, so that it does not depend on who was faster.
 ///
-/// Workers take numbers from a counter. A job that fails sets `stop`, so later numbers are not
-/// started; earlier ones were, and are waited for (long ones look at `stop` themselves). `seen` is what the watcher is told.
+/// Workers take numbers from a counter. When a job fails, those behind it are not begun, or stop
+/// where they are; those before it were begun, and go on to their end, because one of them may fail
+/// too. `seen` is what the watcher is told.
 pub(crate) fn each<T: Send>(
     jobs: usize,
     seen: &AtomicU64,
     watch: Watch<'_>,
-    work: impl Fn(usize, &AtomicBool) -> Result<T, SourceError> + Sync,
+    work: impl Fn(usize, &Stop<'_>) -> Result<T, SourceError> + Sync,
 ) -> Result<Vec<T>, SourceError> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs);
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    each_on(threads, jobs, seen, watch, work)
+}
+
+fn each_on<T: Send>(
+    threads: usize,
+    jobs: usize,
+    seen: &AtomicU64,
+    watch: Watch<'_>,
+    work: impl Fn(usize, &Stop<'_>) -> Result<T, SourceError> + Sync,
+) -> Result<Vec<T>, SourceError> {
+    let threads = threads.min(jobs);
+    // Relaxed: the first number that nobody need do. Results are handed over by the lock around them.
+    let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(jobs));
     let results: Mutex<Vec<Option<Result<T, SourceError>>>> =
         Mutex::new((0..jobs).map(|_| None).collect());
     let running = Mutex::new(threads);
@@ -37,14 +50,15 @@ pub(crate) fn each<T: Send>(
         for _ in 0..threads {
             scope.spawn(|| {
                 let _leaving = Leaving { running: &running, done: &done };
-                while !stop.load(Ordering::Relaxed) {
+                loop {
                     let job = next.fetch_add(1, Ordering::Relaxed);
-                    if job >= jobs {
+                    let stop = Stop { job, end: &end };
+                    if stop.is_asked() {
                         break;
                     }
                     let result = work(job, &stop);
                     if result.is_err() {
-                        stop.store(true, Ordering::Relaxed);
+                        end.fetch_min(job, Ordering::Relaxed);
                     }
                     results.lock().unwrap_or_else(PoisonError::into_inner)[job] = Some(result);
                 }
@@ -56,25 +70,35 @@ pub(crate) fn each<T: Send>(
             left = waited.unwrap_or_else(PoisonError::into_inner).0;
             if *left > 0 && !interrupted && watch(seen.load(Ordering::Relaxed)).is_break() {
                 interrupted = true;
-                stop.store(true, Ordering::Relaxed);
+                end.store(0, Ordering::Relaxed);
             }
         }
     });
     if interrupted {
         return Err(SourceError::Interrupted);
     }
+    // A job that was left off is behind one that failed, which is met first.
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut done = Vec::with_capacity(jobs);
-    let mut left_off = false;
-    for result in results {
-        match result {
-            Some(Ok(value)) => done.push(value),
-            // Broken off, or not even begun, because another job failed: that one has the reason.
-            None | Some(Err(SourceError::Interrupted)) => left_off = true,
-            Some(Err(error)) => return Err(error),
-        }
+    results.into_iter().map(|result| result.unwrap_or(Err(SourceError::Interrupted))).collect()
+}
+
+/// Tells a job whether to go on. Whatever takes long asks now and then.
+pub(crate) struct Stop<'a> {
+    job: usize,
+    /// Jobs from this number on are not wanted any more: one before them failed, or the watcher broke
+    /// everything off.
+    end: &'a AtomicUsize,
+}
+
+impl Stop<'_> {
+    pub(crate) fn is_asked(&self) -> bool {
+        self.job >= self.end.load(Ordering::Relaxed)
     }
-    if left_off { Err(SourceError::Interrupted) } else { Ok(done) }
+
+    /// An error when it is time to stop.
+    pub(crate) fn check(&self) -> Result<(), SourceError> {
+        if self.is_asked() { Err(SourceError::Interrupted) } else { Ok(()) }
+    }
 }
 
 /// Counts a worker off, also when it panics (the scope then panics for it).
@@ -87,5 +111,68 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         self.done.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    fn fail<T>(job: usize) -> Result<T, SourceError> {
+        Err(SourceError::NoSuchSample { at: job, index: 0, len: 0 })
+    }
+
+    #[test]
+    fn the_error_of_the_first_job_is_returned_even_if_it_comes_last() {
+        let (seen, behind) = (AtomicU64::new(0), Barrier::new(2));
+        let failed = each_on(2, 20, &seen, &mut |_| ControlFlow::Continue(()), |job, stop| {
+            match job {
+                // Goes on only when the one behind it has failed.
+                0 => {
+                    behind.wait();
+                    while stop.end.load(Ordering::Relaxed) > 1 {
+                        thread::yield_now();
+                    }
+                    stop.check()?;
+                    fail(job)
+                }
+                1 => {
+                    behind.wait();
+                    fail(job)
+                }
+                _ => Ok(()),
+            }
+        });
+        assert!(matches!(failed, Err(SourceError::NoSuchSample { at: 0, .. })), "{failed:?}");
+    }
+
+    #[test]
+    fn jobs_behind_one_that_failed_stop_and_those_before_it_do_not() {
+        let (seen, both) = (AtomicU64::new(0), Barrier::new(2));
+        let failed = each_on(2, 2, &seen, &mut |_| ControlFlow::Continue(()), |job, stop| {
+            both.wait();
+            if job == 0 {
+                return fail::<()>(job);
+            }
+            while !stop.is_asked() {
+                thread::yield_now();
+            }
+            stop.check()
+        });
+        assert!(matches!(failed, Err(SourceError::NoSuchSample { at: 0, .. })), "{failed:?}");
+    }
+
+    #[test]
+    fn the_watcher_stops_every_job() {
+        let seen = AtomicU64::new(0);
+        let stopped = each_on(2, 5, &seen, &mut |_| ControlFlow::Break(()), |_, stop| {
+            while !stop.is_asked() {
+                thread::yield_now();
+            }
+            stop.check()
+        });
+        assert!(matches!(stopped, Err(SourceError::Interrupted)), "{stopped:?}");
     }
 }

@@ -54,6 +54,18 @@ pub enum SourceError {
         /// Bytes that are there.
         actual: u64,
     },
+    /// The file is not what it was when it was opened.
+    #[error(
+        "`{}` has changed since it was opened: {what}; open it again (to replace a file that is in use, \
+         rename another over it)",
+        path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What is different.
+        what: String,
+    },
     /// A packed file without an axis for the samples.
     #[error(
         "`{}` holds a single number (shape `()`), and a packed file needs a first axis to count \
@@ -127,6 +139,20 @@ pub enum SourceError {
         part: String,
         /// Those that the first sample has.
         there: String,
+    },
+    /// More parts than a sample may have.
+    #[error(
+        "{of} has {parts} parts, more than the {most} that a sample may have; name the parts you want (a \
+         member's name up to its first dot is its sample: `frame_0001.jpg` begins another one, \
+         `frame.0001.jpg` does not)"
+    )]
+    TooManyParts {
+        /// Whose they are.
+        of: String,
+        /// How many there are.
+        parts: usize,
+        /// How many there may be.
+        most: usize,
     },
     /// A window that does not fit into memory.
     #[error(

@@ -81,6 +81,7 @@ mod pictures;
 mod read_at;
 mod reading;
 mod select;
+mod stamp;
 pub mod tar;
 mod zip;
 

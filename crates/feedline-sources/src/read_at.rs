@@ -1,7 +1,8 @@
 //! Reading at a place of a file, from any number of threads at once.
 
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::path::Path;
 
 /// Fills `buffer` from byte `offset` on. Fewer bytes than that are `UnexpectedEof`.
 #[cfg(unix)]
@@ -27,18 +28,13 @@ pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64)
     Ok(())
 }
 
-/// Appends `len` bytes from byte `offset` on. Fewer bytes than that are `UnexpectedEof`.
-///
-/// The caller has compared `len` with the file's length: it is allocated at once.
+/// Appends `len` bytes from byte `offset` on. Fewer bytes than that are `UnexpectedEof`, more than
+/// there is memory for `OutOfMemory`.
 #[cfg(unix)]
 pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
-    if out.is_empty() && out.capacity() < len {
-        // A buffer that is used again and again: in few sizes, so that it leaves few holes in the heap.
-        *out = Vec::with_capacity(len.checked_next_power_of_two().unwrap_or(len));
-    }
     // Into memory that is not zeroed first: for a picture that would cost as much as a tenth of
     // reading it.
-    out.reserve(len);
+    make_room(out, len)?;
     let mut done = 0;
     while done < len {
         let spare = &mut out.spare_capacity_mut()[..len - done];
@@ -57,19 +53,44 @@ pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize)
     Ok(())
 }
 
-/// Appends `len` bytes from byte `offset` on. Fewer bytes than that are `UnexpectedEof`.
+/// Appends `len` bytes from byte `offset` on. Fewer bytes than that are `UnexpectedEof`, more than
+/// there is memory for `OutOfMemory`.
 #[cfg(windows)]
 pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
+    make_room(out, len)?;
     let from = out.len();
     out.resize(from + len, 0);
     read_exact_at(file, &mut out[from..], offset)
 }
 
+/// Makes room for `len` more bytes, or says that there is no memory for them: lengths come from files,
+/// which may say anything.
+pub(crate) fn make_room(out: &mut Vec<u8>, len: usize) -> io::Result<()> {
+    if len <= out.capacity() - out.len() {
+        return Ok(());
+    }
+    let room = if out.is_empty() {
+        // A buffer that is used again and again: in few sizes, so that it leaves few holes in the heap.
+        *out = Vec::new();
+        out.try_reserve_exact(len.checked_next_power_of_two().unwrap_or(len))
+            .or_else(|_| out.try_reserve_exact(len))
+    } else {
+        out.try_reserve(len)
+    };
+    room.map_err(|_| {
+        let what = format!("there is no memory for its {len} bytes");
+        io::Error::new(io::ErrorKind::OutOfMemory, what)
+    })
+}
+
 /// Opens a file for reading and tells its length. A pipe or a device, which might never answer, is
 /// refused.
-pub(crate) fn open_plain(path: &std::path::Path) -> io::Result<(File, std::fs::Metadata)> {
-    let mut options = File::options();
-    options.read(true);
+pub(crate) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
+    plain(File::options().read(true), path)
+}
+
+/// Opens a file as `options` say, and tells its length. What is no file is refused.
+pub(crate) fn plain(options: &mut OpenOptions, path: &Path) -> io::Result<(File, Metadata)> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;

@@ -8,6 +8,9 @@ mod numpy_files;
 /// Finished samples kept in memory and on disk.
 #[path = "sources/cache.rs"]
 mod cache;
+/// Files that change after they were opened.
+#[path = "sources/changed.rs"]
+mod changed;
 /// Folders of pictures, by classes or flat.
 #[path = "sources/files.rs"]
 mod files;
@@ -17,6 +20,10 @@ mod folder;
 /// Headers: every version and dtype, and everything that must be refused.
 #[path = "sources/header.rs"]
 mod header;
+/// Pipes, devices, loops of links, and files that are not as long as they say.
+#[cfg(unix)]
+#[path = "sources/hostile.rs"]
+mod hostile;
 /// Datasets one after the other, and parts of them.
 #[path = "sources/joins.rs"]
 mod joins;
@@ -35,6 +42,9 @@ mod shard_files;
 /// Tar shards: what is read of them, and everything that must be refused.
 #[path = "sources/tar.rs"]
 mod tar;
+/// How archives end: what tar programs write, and tails that were lost.
+#[path = "sources/tar_end.rs"]
+mod tar_end;
 /// Tables of shards that are kept on disk.
 #[path = "sources/tar_index.rs"]
 mod tar_index;

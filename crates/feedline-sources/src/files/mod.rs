@@ -38,7 +38,8 @@ use std::path::{Path, PathBuf};
 
 use feedline_core::{Cause, SampleIndex};
 
-use crate::read_at::{append_at, open_plain};
+use crate::read_at::{append_at, open_plain, read_exact_at};
+use crate::stamp::Stamp;
 use crate::{Encoded, SourceError, Watch, escaped};
 use listing::Listing;
 
@@ -95,7 +96,7 @@ impl Files {
         let root = root.into();
         let extensions = || options.extensions.join(", ");
         let rule = walk::Rule::new(&options.extensions);
-        let classes = if options.classes { Some(walk::classes(&root)?) } else { None };
+        let classes = if options.classes { Some(walk::classes(&root, watch)?) } else { None };
         let listing = walk::walk(&root, classes.as_deref(), &rule, watch)?;
         let empty = match &classes {
             Some(classes) if !options.allow_empty => listing.empty_classes(classes.len()),
@@ -162,7 +163,25 @@ impl Encoded for Files {
             )
             .into());
         }
-        append_at(&file, raw, 0, length as usize).map_err(|e| format!("cannot read it: {e}"))?;
+        let read = append_at(&file, raw, 0, length as usize);
+        // Of a file that somebody writes at the moment it would be a part.
+        let change = Stamp::of(&meta).change(&file);
+        if let Some(what) = change.map_err(|e| format!("cannot read it: {e}"))? {
+            return Err(format!(
+                "the file has changed while it was read: {what}; let the program that writes it end \
+                 first"
+            )
+            .into());
+        }
+        read.map_err(|e| format!("cannot read it: {e}"))?;
+        // Files of /proc and the like do not know how long they are.
+        if length == 0 && read_exact_at(&file, &mut [0], 0).is_ok() {
+            return Err(
+                "the file says that it has 0 bytes, and has more: it is none that is stored \
+                        on a disk; copy its content to one that is"
+                    .into(),
+            );
+        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::listing::Listing;
 use super::name_order::compare;
-use crate::crowd::{Watch, each};
+use crate::crowd::{Stop, Watch, each};
 use crate::{SourceError, escaped};
 
 /// Which names count.
@@ -73,10 +73,16 @@ impl Identity {
     }
 }
 
+/// Names that are listed between two looks at the watcher.
+const STRIDE: usize = 4096;
+
 /// The class folders, sorted.
-pub(super) fn classes(root: &Path) -> Result<Vec<OsString>, SourceError> {
+pub(super) fn classes(root: &Path, watch: Watch<'_>) -> Result<Vec<OsString>, SourceError> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(root).map_err(cannot("list", root))? {
+    for (seen, entry) in fs::read_dir(root).map_err(cannot("list", root))?.enumerate() {
+        if seen % STRIDE == STRIDE - 1 && watch(0).is_break() {
+            return Err(SourceError::Interrupted);
+        }
         let entry = entry.map_err(cannot("list", root))?;
         let name = entry.file_name();
         if !is_hidden(name.as_encoded_bytes()) && is_folder(&entry) {
@@ -111,8 +117,9 @@ pub(super) fn walk(
     }
     let (files, mut found) = (AtomicU64::new(0), Vec::new());
     while !level.is_empty() {
-        let listed =
-            each(level.len(), &files, watch, |job, _| list(root, &level[job], rule, &files))?;
+        let listed = each(level.len(), &files, watch, |job, stop| {
+            list(root, &level[job], rule, &files, stop)
+        })?;
         let mut next = Vec::new();
         for (folder, (here, inner)) in level.into_iter().zip(listed) {
             for (name, identity) in inner {
@@ -136,10 +143,12 @@ fn list(
     folder: &Ahead,
     rule: &Rule,
     files: &AtomicU64,
+    stop: &Stop<'_>,
 ) -> Result<(Found, Vec<Inner>), SourceError> {
     let path = root.join(path_of(&folder.path));
     let (mut names, mut places, mut inner) = (Vec::new(), Vec::new(), Vec::new());
     for entry in fs::read_dir(&path).map_err(cannot("list", &path))? {
+        stop.check()?;
         let entry = entry.map_err(cannot("list", &path))?;
         let name = entry.file_name();
         let name = name.as_encoded_bytes();

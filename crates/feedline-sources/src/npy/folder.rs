@@ -2,16 +2,17 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex};
 
-use crate::SourceError;
+use crate::read_at::append_at;
+use crate::{SourceError, Watch};
 
 use super::Header;
 use super::elements::write_array;
-use super::packed::open_regular;
+use super::packed::{open_regular, unchanged};
 
 /// Bytes beyond the data that are read of a file: room for its header.
 const HEADER_ROOM: usize = (1 << 16) + 64;
@@ -33,18 +34,24 @@ pub struct Folder {
 impl Folder {
     /// Lists the folder and reads the first file's header; the arrays will be the field `field_name`.
     pub fn open(dir: impl Into<PathBuf>, field_name: &str) -> Result<Folder, SourceError> {
+        Folder::open_watched(dir, field_name, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// The same; `watch` is told how many files were found so far, every some thousand names.
+    pub fn open_watched(
+        dir: impl Into<PathBuf>,
+        field_name: &str,
+        watch: Watch<'_>,
+    ) -> Result<Folder, SourceError> {
         let dir = dir.into();
-        let mut names = list(&dir).map_err(|source| SourceError::Io {
-            doing: "list",
-            path: dir.clone(),
-            source,
-        })?;
+        let mut names = list(&dir, watch)?;
         names.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
         let Some(name) = names.first() else {
             return Err(SourceError::EmptyFolder { path: dir });
         };
         let path = dir.join(name);
-        let first = Header::read(&open_regular(&path)?, &path)?;
+        let (file, _) = open_regular(&path)?;
+        let first = Header::read(&file, &path)?;
         let field = Field::fixed(field_name, first.dtype(), first.shape());
         Ok(Folder { dir, names, first, field })
     }
@@ -75,11 +82,18 @@ impl Folder {
     }
 }
 
+/// Names that are listed between two looks at the watcher.
+const STRIDE: usize = 4096;
+
 /// The names of the samples' files, in the order of the directory.
-fn list(dir: &Path) -> std::io::Result<Vec<OsString>> {
+fn list(dir: &Path, watch: Watch<'_>) -> Result<Vec<OsString>, SourceError> {
+    let cannot = |source| SourceError::Io { doing: "list", path: dir.to_path_buf(), source };
     let mut names = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
+    for (seen, entry) in fs::read_dir(dir).map_err(cannot)?.enumerate() {
+        if seen % STRIDE == STRIDE - 1 && watch(names.len() as u64).is_break() {
+            return Err(SourceError::Interrupted);
+        }
+        let entry = entry.map_err(cannot)?;
         let name = entry.file_name();
         let wanted = {
             let name = name.as_encoded_bytes();
@@ -88,7 +102,7 @@ fn list(dir: &Path) -> std::io::Result<Vec<OsString>> {
         if !wanted {
             continue;
         }
-        let kind = entry.file_type()?;
+        let kind = entry.file_type().map_err(cannot)?;
         // A link that leads nowhere stays: its sample's error tells of it, silence would not.
         let is_folder = || fs::metadata(entry.path()).is_ok_and(|target| target.is_dir());
         if kind.is_file() || (kind.is_symlink() && !is_folder()) {
@@ -107,12 +121,13 @@ impl Dataset for Folder {
     }
     fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
         let path = self.planned(index)?;
-        let file = open_regular(&path)?;
+        let (file, stamp) = open_regular(&path)?;
         // However long a wrong file is, no more of it is read than a right one can have.
-        let most = self.first.data_bytes().saturating_add(HEADER_ROOM) as u64;
-        let length = file.metadata().map_or(0, |meta| meta.len()).min(most);
-        raw.reserve(length as usize);
-        let read = file.take(most).read_to_end(raw);
+        let most = self.first.data_bytes().saturating_add(HEADER_ROOM);
+        let length = usize::try_from(stamp.len).map_or(most, |length| length.min(most));
+        let read = append_at(&file, raw, 0, length);
+        // Whatever came of it: of a file that somebody writes at the moment it would be a part.
+        unchanged(&file, &stamp, &path)?;
         read.map_err(|source| SourceError::Io { doing: "read", path, source })?;
         Ok(())
     }

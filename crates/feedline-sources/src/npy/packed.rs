@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex, Stage};
 
-use crate::read_at::read_exact_at;
+use crate::read_at::{open_plain, read_exact_at};
+use crate::stamp::Stamp;
 use crate::{SourceError, gather};
 
 use super::Header;
@@ -16,9 +17,9 @@ use super::header::size;
 /// One `.npy` file as a dataset: sample i is `a[i]`, in one field.
 ///
 /// Rows are read straight into their slots of the batch by positional reads, from any number of
-/// threads. A file that is shortened meanwhile gives an error for each sample that is no longer
-/// there. One that is overwritten in place gives whatever is there at the moment: to replace a file
-/// that may be in use, write another and rename it, as [`Writer`](super::Writer) does.
+/// threads. A file that is shortened, or written to in place, gives an error for each sample from then
+/// on. To replace a file that may be in use, write another and rename it, as
+/// [`Writer`](super::Writer) does: who has the old one open goes on with it.
 ///
 /// Arrays in Fortran order and of foreign byte order are right, too. In Fortran order the elements of a row
 /// are far from each other, and each is read on its own unless the file is [held](Packed::HELD) in
@@ -34,7 +35,8 @@ pub struct Packed {
 
 #[derive(Debug)]
 enum Data {
-    File(File),
+    /// Rows are read when they are asked for, as long as the file is in this state.
+    File(File, Stamp),
     /// All rows, in row-major order and native byte order.
     Held(Vec<u8>),
 }
@@ -52,7 +54,7 @@ impl Packed {
     /// A file without rows can be opened. The loader's plan is where it is refused.
     pub fn open(path: impl Into<PathBuf>, field_name: &str) -> Result<Packed, SourceError> {
         let path = path.into();
-        let file = open_regular(&path)?;
+        let (file, stamp) = open_regular(&path)?;
         let header = Header::read(&file, &path)?;
         let Some((_, row_shape)) = header.shape().split_first() else {
             return Err(SourceError::ZeroDimensional { path });
@@ -63,8 +65,13 @@ impl Packed {
         let field = Field::fixed(field_name, header.dtype(), row_shape);
         let small = row_bytes <= Packed::SMALL_ROW || header.is_fortran_order();
         let data = match header.data_bytes() {
-            bytes if small && bytes <= Packed::HELD => Data::Held(hold(&file, &header, &path)?),
-            _ => Data::File(file),
+            bytes if small && bytes <= Packed::HELD => {
+                Data::Held(hold(&file, &stamp, &header, &path)?)
+            }
+            _ => {
+                unchanged(&file, &stamp, &path)?;
+                Data::File(file, stamp)
+            }
         };
         Ok(Packed { path, field, header, row_bytes, data })
     }
@@ -82,56 +89,69 @@ impl Packed {
     }
 
     /// Reads row `row` into `slot`.
-    fn read_row(&self, file: &File, row: usize, slot: &mut [u8]) -> Result<(), SourceError> {
+    fn read_row(
+        &self,
+        file: &File,
+        stamp: &Stamp,
+        row: usize,
+        slot: &mut [u8],
+    ) -> Result<(), SourceError> {
+        let read = self.read_elements(file, row, slot);
+        // Whatever came of it, first whether the file is still what the header was read of.
+        unchanged(file, stamp, &self.path)?;
+        read.map_err(|source| SourceError::Io { doing: "read", path: self.path.clone(), source })
+    }
+
+    fn read_elements(&self, file: &File, row: usize, slot: &mut [u8]) -> io::Result<()> {
         let header = &self.header;
-        let read = |slot: &mut [u8], at: usize| {
-            let at = (header.data_offset() + at) as u64;
-            read_exact_at(file, slot, at).map_err(|source| self.lost(file, source))
-        };
+        let from = |place: usize| (header.data_offset() + place) as u64;
         if !header.is_fortran_order() {
-            return read(slot, row * self.row_bytes);
+            return read_exact_at(file, slot, from(row * self.row_bytes));
         }
         let size = header.dtype().size();
         let places = FortranOrder::new(header.shape(), 1);
         for (element, place) in slot.chunks_exact_mut(size).zip(places) {
-            read(element, (row + place) * size)?;
+            read_exact_at(file, element, from((row + place) * size))?;
         }
         Ok(())
     }
+}
 
-    /// Why a row cannot be read: mostly because the file became shorter.
-    fn lost(&self, file: &File, source: io::Error) -> SourceError {
-        if source.kind() == io::ErrorKind::UnexpectedEof
-            && let Ok(now) = file.metadata()
-            && let Err(short) = self.header.check_length(now.len(), &self.path)
-        {
-            return short;
-        }
-        SourceError::Io { doing: "read", path: self.path.clone(), source }
+/// Refuses an open file that is no longer in the state it was opened in.
+pub(super) fn unchanged(file: &File, stamp: &Stamp, path: &Path) -> Result<(), SourceError> {
+    let path = || path.to_path_buf();
+    let change = stamp.change(file);
+    match change.map_err(|source| SourceError::Io { doing: "read", path: path(), source })? {
+        None => Ok(()),
+        Some(what) => Err(SourceError::Changed { path: path(), what }),
     }
 }
 
 /// Opens a file for reading, but not a pipe or a device, which might never answer.
-pub(super) fn open_regular(path: &Path) -> Result<File, SourceError> {
-    let io = |source| SourceError::Io { doing: "open", path: path.to_path_buf(), source };
-    let kind = std::fs::metadata(path).map_err(io)?.file_type();
-    if kind.is_dir() {
-        let (what, advice) =
-            ("a folder", "open it with `npy::Folder`, or give a file that is in it");
-        return Err(SourceError::NotAFile { path: path.to_path_buf(), what, advice });
-    }
-    if !kind.is_file() {
-        let (what, advice) = ("no regular file", "copy its content to one");
-        return Err(SourceError::NotAFile { path: path.to_path_buf(), what, advice });
-    }
-    File::open(path).map_err(io)
+pub(super) fn open_regular(path: &Path) -> Result<(File, Stamp), SourceError> {
+    let refused = |source| {
+        let path = path.to_path_buf();
+        // What the system lets us open and is no file: asked again, for the message only.
+        let (what, advice) = match std::fs::metadata(&path) {
+            Ok(meta) if meta.is_dir() => {
+                ("a folder", "open it with `npy::Folder`, or give a file that is in it")
+            }
+            Ok(meta) if !meta.is_file() => ("no regular file", "copy its content to one"),
+            _ => return SourceError::Io { doing: "open", path, source },
+        };
+        SourceError::NotAFile { path, what, advice }
+    };
+    let (file, meta) = open_plain(path).map_err(refused)?;
+    Ok((file, Stamp::of(&meta)))
 }
 
 /// All rows, ready to be copied.
-fn hold(file: &File, header: &Header, path: &Path) -> Result<Vec<u8>, SourceError> {
+fn hold(file: &File, stamp: &Stamp, header: &Header, path: &Path) -> Result<Vec<u8>, SourceError> {
     let io = |source| SourceError::Io { doing: "read", path: path.to_path_buf(), source };
     let mut data = vec![0; header.data_bytes()];
-    read_exact_at(file, &mut data, header.data_offset() as u64).map_err(io)?;
+    let read = read_exact_at(file, &mut data, header.data_offset() as u64);
+    unchanged(file, stamp, path)?;
+    read.map_err(io)?;
     if header.is_fortran_order() {
         let mut rows = vec![0; data.len()];
         transpose(header, &data, &mut rows);
@@ -155,10 +175,10 @@ impl Dataset for Packed {
                 let at = row * self.row_bytes;
                 sample.put_bytes(0, &rows[at..at + self.row_bytes])?;
             }
-            Data::File(file) => {
+            Data::File(file, stamp) => {
                 // Only here is the slot known, so the row is loaded here rather than in `load`.
                 sample.begin(Stage::Load);
-                self.read_row(file, row, sample.view_bytes(0)?)?;
+                self.read_row(file, stamp, row, sample.view_bytes(0)?)?;
                 sample.begin(Stage::Decode);
                 make_native(&self.header, sample.view_bytes(0)?);
             }

@@ -5,16 +5,31 @@
 //! archive without its two closing blocks is none. Readers that jump from header to header take
 //! either for the end. Here every byte is accounted for, nothing is allocated that a size field asks
 //! for, and archives that were appended to one another are read through.
+//!
+//! # How an archive ends
+//!
+//! Tar programs close an archive with two blocks of zeros, and many then fill it up to a whole record of
+//! 20 blocks (GNU tar, Python's `tarfile`, bsdtar into a pipe; the others stop after two). So what may stand
+//! where a header should is nothing at all, 1,024 bytes of zeros, or up to 10,752 of them if the archive is then a
+//! multiple of 10,240 bytes long. Anything else is a tail, or a hole, that was lost: a file system that
+//! crashed before it wrote the content of a file whose length it knew leaves just that. Programs that were told another
+//! blocking factor write more; their archives are refused rather than guessed at.
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tar::{EntryType, Header, PaxExtensions};
 
+use crate::crowd::Stop;
 use crate::read_at::read_exact_at;
 
 const BLOCK: u64 = 512;
+/// What closes an archive.
+const CLOSING: u64 = 2 * BLOCK;
+/// What programs fill an archive up to unless they are told otherwise.
+const RECORD: u64 = 20 * BLOCK;
+/// The longest run of zeros that follows: one more block would make one more record.
+const MOST_ZEROS: u64 = CLOSING + RECORD - BLOCK;
 /// More than any file system's longest path: an extended header beyond that is refused, not read.
 const LONGEST_EXTENSION: u64 = 1 << 20;
 
@@ -40,6 +55,26 @@ pub enum ArchiveError {
         at: u64,
         /// What to do.
         advice: &'static str,
+    },
+    /// Zeros that do not close an archive.
+    #[error(
+        "from byte {from} on it has {zeros} bytes of zeros{more}, and tar programs close an archive with 1024, \
+         or up to 10752 that fill a record of 10240: what was there is lost; copy or make it again (if \
+         it was packed with another blocking factor, pack it with the usual one, `tar -b 20`)"
+    )]
+    Zeros {
+        /// Where they begin.
+        from: u64,
+        /// How many were seen.
+        zeros: u64,
+        /// What is known of what follows them.
+        more: &'static str,
+    },
+    /// More is said of its members than fits into memory.
+    #[error("its table would take more than {most} bytes; split it into several shards")]
+    TooManyMembers {
+        /// Bytes that a table may take.
+        most: u64,
     },
     /// A header with a field that makes no sense.
     #[error("the header at byte {at} is damaged: {what}")]
@@ -70,8 +105,14 @@ pub enum ArchiveError {
         with: &'static str,
     },
     /// It is not what it was.
-    #[error("it has changed since it was opened; open it again")]
-    Changed,
+    #[error(
+        "the shard has changed since it was opened: {what}; open it again (to replace a shard that is in \
+         use, rename another over it)"
+    )]
+    Changed {
+        /// What is different.
+        what: String,
+    },
     /// The watcher broke it off.
     #[error("reading was interrupted")]
     Interrupted,
@@ -119,7 +160,7 @@ impl Tape for Jumping<'_> {
 pub(super) struct Running<'a, R> {
     pub(super) reader: R,
     /// Looked at on long ways: a few kilobytes may become terabytes of a single member.
-    pub(super) stop: Option<&'a AtomicBool>,
+    pub(super) stop: Option<&'a Stop<'a>>,
 }
 
 /// How far a stream goes before it looks up.
@@ -144,7 +185,7 @@ impl<R: Read> Tape for Running<'_, R> {
     fn skip(&mut self, bytes: u64) -> Result<u64, ArchiveError> {
         let mut done = 0;
         while done < bytes {
-            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            if self.stop.is_some_and(Stop::is_asked) {
                 return Err(ArchiveError::Interrupted);
             }
             let stride = (bytes - done).min(STRIDE);
@@ -177,15 +218,21 @@ struct Announced {
 }
 
 /// Shows all regular members to `visit`, in their order. Links, folders and devices are passed over.
-/// Returns the archive's length.
+/// Returns the archive's length. Looks at `stop` at every header, because there may be any number.
 pub(super) fn members(
     tape: &mut impl Tape,
+    stop: &Stop<'_>,
     mut visit: impl FnMut(Member<'_>) -> Result<(), ArchiveError>,
 ) -> Result<u64, ArchiveError> {
     let mut at = 0;
     let mut announced = Announced::default();
     let mut block = [0; BLOCK as usize];
+    // Where this archive begins (another may have been put behind it), and zeros that were met.
+    let (mut start, mut zeros) = (0, 0);
     loop {
+        if stop.is_asked() {
+            return Err(ArchiveError::Interrupted);
+        }
         let there = tape.read(&mut block)?;
         let is_zero = block[..there].iter().all(|byte| *byte == 0);
         if there < block.len() {
@@ -193,15 +240,30 @@ pub(super) fn members(
             if end == 0 {
                 return Err(ArchiveError::Empty);
             }
-            // Zeros beyond the closing blocks come in any number.
-            if is_zero && !announced.pending {
-                return Ok(end);
+            if !is_zero || announced.pending {
+                return Err(ArchiveError::Truncated { end, within: "within a header".to_string() });
             }
-            return Err(ArchiveError::Truncated { end, within: "within a header".to_string() });
+            zeros += there as u64;
+            // Less than two blocks at the very end: many programs leave them out.
+            if zeros > CLOSING && !fills_record(end - start, zeros) {
+                return Err(ArchiveError::Zeros { from: end - zeros, zeros, more: "" });
+            }
+            return Ok(end);
         }
         if is_zero {
             at += BLOCK;
+            zeros += BLOCK;
+            if announced.pending || zeros > MOST_ZEROS {
+                return Err(ArchiveError::Zeros { from: at - zeros, zeros, more: " or more" });
+            }
             continue;
+        }
+        if zeros > 0 {
+            if zeros != CLOSING && !fills_record(at - start, zeros) {
+                let more = " between two members";
+                return Err(ArchiveError::Zeros { from: at - zeros, zeros, more });
+            }
+            (start, zeros) = (at, 0);
         }
         let header = checked(&block, at)?;
         let data = at + BLOCK;
@@ -256,6 +318,11 @@ pub(super) fn members(
             _ => {}
         }
     }
+}
+
+/// Whether zeros at the end of an archive of `len` bytes are what fills its last record.
+fn fills_record(len: u64, zeros: u64) -> bool {
+    len.is_multiple_of(RECORD) && (CLOSING..=MOST_ZEROS).contains(&zeros)
 }
 
 /// The header in a block whose checksum is right.

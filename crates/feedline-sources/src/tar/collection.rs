@@ -13,6 +13,9 @@ use super::shard::{Opened, Shard, Wanted};
 use crate::crowd::each;
 use crate::{KEY, SourceError, Watch, escaped};
 
+/// The parts that a sample may be asked for: each is a field of the batch.
+const MOST_PARTS: usize = 1000;
+
 /// The samples of all shards, one shard after the other.
 #[derive(Debug)]
 pub(super) struct Collection {
@@ -45,8 +48,19 @@ impl Collection {
             }
         })?;
         let wanted: Vec<Wanted> = match &options.parts {
+            Some(parts) if parts.len() > MOST_PARTS => {
+                let (parts, most) = (parts.len(), MOST_PARTS);
+                return Err(SourceError::TooManyParts { of: "the list".to_string(), parts, most });
+            }
             Some(parts) => parts.iter().map(|part| Wanted::new(part)).collect(),
-            None => first_sample(&opened).iter().map(|part| Wanted::new(part)).collect(),
+            None => {
+                let parts = first_sample(&opened);
+                if parts.len() > MOST_PARTS {
+                    let (parts, most, of) = (parts.len(), MOST_PARTS, name_of_first(&opened));
+                    return Err(SourceError::TooManyParts { of, parts, most });
+                }
+                parts.iter().map(|part| Wanted::new(part)).collect()
+            }
         };
         let parts: Vec<String> = wanted.iter().map(|part| part.name.clone()).collect();
         if let Some(name) = duplicate(&parts) {
@@ -56,7 +70,13 @@ impl Collection {
         if let Some(part) = wanted.iter().find(|part| part.name != KEY && !known(part))
             && opened.iter().any(|shard| !shard.table.samples.is_empty())
         {
-            let there = first_sample(&opened).join(", ");
+            let mut there = first_sample(&opened);
+            if there.len() > 50 {
+                let more = there.len() - 50;
+                there.truncate(50);
+                there.push(format!("and {more} more"));
+            }
+            let there = there.join(", ");
             return Err(SourceError::NoSuchPart { part: part.name.clone(), there });
         }
         let shards: Vec<Shard> = opened.into_iter().map(|shard| shard.select(&wanted)).collect();
@@ -142,6 +162,15 @@ fn first_sample(opened: &[Opened]) -> Vec<String> {
     };
     let (_, members) = shard.table.sample(0);
     members.iter().map(|m| shard.table.extensions[m.extension as usize].clone()).collect()
+}
+
+/// What the first sample of all is called.
+fn name_of_first(opened: &[Opened]) -> String {
+    let shard = opened.iter().find(|shard| !shard.table.samples.is_empty());
+    shard.map_or_else(String::new, |shard| {
+        let path = escaped(shard.path.as_os_str().as_encoded_bytes());
+        format!("the first sample, `{}` of `{path}`,", escaped(shard.table.sample(0).0))
+    })
 }
 
 fn duplicate(names: &[String]) -> Option<String> {

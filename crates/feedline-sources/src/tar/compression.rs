@@ -1,11 +1,13 @@
 //! How a shard is compressed: told by its first bytes, not by its name.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek};
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
 use super::archive::ArchiveError;
+use crate::crowd::Stop;
 
 /// What is read from the file at a time.
 const READ_AHEAD: usize = 256 << 10;
@@ -54,14 +56,34 @@ impl Compression {
     }
 
     /// The archive in the file, from its start. What the decoders need is bounded: zstd refuses
-    /// windows beyond 128 MiB.
-    pub(super) fn reader(self, file: File) -> io::Result<Box<dyn Read + Send>> {
-        io::Seek::rewind(&mut &file)?;
-        let file = BufReader::with_capacity(READ_AHEAD, file);
+    /// windows beyond 128 MiB. `stop` ends the reading with an error.
+    pub(super) fn reader<'a>(
+        self,
+        file: Arc<File>,
+        stop: Option<&'a Stop<'a>>,
+    ) -> io::Result<Box<dyn Read + Send + 'a>> {
+        (&*file).rewind()?;
+        let file = BufReader::with_capacity(READ_AHEAD, Stoppable { file, stop });
         Ok(match self {
             Compression::None => Box::new(file),
             Compression::Gzip => Box::new(MultiGzDecoder::new(file)),
             Compression::Zstd => Box::new(zstd::Decoder::with_buffer(file)?),
         })
+    }
+}
+
+/// A file that ends with an error when it is time to stop: a decoder may read through any amount of
+/// it before it has a byte to give.
+struct Stoppable<'a> {
+    file: Arc<File>,
+    stop: Option<&'a Stop<'a>>,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_some_and(Stop::is_asked) {
+            return Err(io::Error::other("reading was interrupted"));
+        }
+        (&*self.file).read(buffer)
     }
 }

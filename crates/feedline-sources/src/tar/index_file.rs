@@ -1,56 +1,36 @@
 //! A shard's table kept on disk, so that the shard is gone through once and not at every start.
 //!
 //! ```text
-//! magic "FLTARIX1"   checksum of all that follows (xxh3)
+//! magic "FLTARIX2"   bytes of all that follows the checksum, and their checksum (xxh3)
 //! what it is about   path, length, time of change, inode; when the table was made
 //! the table          extensions, keys, samples, members; numbers as 8 bytes, little-endian
 //! ```
 //!
 //! A table counts only for the very file it was made of. It is written aside and renamed, so a reader
 //! sees a whole one or none, and two processes that make the same one do not disturb each other. What
-//! is read is checked: the checksum, every length against what is there, every offset against the
+//! is read is checked: the length (before anything is allocated), the checksum, every count against what is there, every offset against the
 //! archive's length. Anything amiss makes the table again. Where the folder cannot be written to, the
 //! table is made at every start.
 //!
 //! A file that was written within the same moment as its table may change again without a new time;
 //! such a table is not trusted (the "racy" files of git).
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use twox_hash::XxHash3_64;
 
 use super::table::{Entry, Place, Table};
+use crate::read_at::{append_at, open_plain, read_exact_at};
+use crate::stamp::{Stamp, since_1970};
 
-const MAGIC: &[u8; 8] = b"FLTARIX1";
+const MAGIC: &[u8; 8] = b"FLTARIX2";
+/// Magic, length and checksum.
+const HEADER: usize = 24;
 /// File systems tell times no coarser than that.
 const MOMENT: Duration = Duration::from_secs(2);
-
-/// The state a file is in.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Signature {
-    pub(super) len: u64,
-    /// Since 1970.
-    changed: Duration,
-    inode: u64,
-}
-
-impl Signature {
-    pub(super) fn of(meta: &Metadata) -> Signature {
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(meta);
-        #[cfg(not(unix))]
-        let inode = 0;
-        let changed = meta.modified().map_or(Duration::ZERO, since_1970);
-        Signature { len: meta.len(), changed, inode }
-    }
-}
-
-fn since_1970(time: SystemTime) -> Duration {
-    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
-}
 
 /// The folder of tables that nothing else was said of: `feedline/tar` in the user's cache folder.
 pub(super) fn default_folder() -> Option<PathBuf> {
@@ -79,42 +59,43 @@ impl IndexFile {
     }
 
     /// The table, if there is one and it is about the file in this state.
-    pub(super) fn read(&self, signature: &Signature) -> Option<Table> {
-        let (file, meta) = crate::read_at::open_plain(&self.path()).ok()?;
-        let mut bytes = Vec::new();
-        let len = usize::try_from(meta.len()).ok()?;
-        crate::read_at::append_at(&file, &mut bytes, 0, len).ok()?;
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let (checksum, rest) = rest.split_first_chunk::<8>()?;
-        if *checksum != XxHash3_64::oneshot(rest).to_le_bytes() {
+    pub(super) fn read(&self, stamp: &Stamp) -> Option<Table> {
+        let (file, meta) = open_plain(&self.path()).ok()?;
+        let mut header = [0; HEADER];
+        read_exact_at(&file, &mut header, 0).ok()?;
+        let rest = header.strip_prefix(MAGIC)?;
+        let (length, checksum) = rest.split_first_chunk::<8>()?;
+        let length = u64::from_le_bytes(*length);
+        if meta.len().checked_sub(HEADER as u64) != Some(length) {
             return None;
         }
-        let mut from = Reader(rest);
+        let mut bytes = Vec::new();
+        append_at(&file, &mut bytes, HEADER as u64, usize::try_from(length).ok()?).ok()?;
+        if checksum != XxHash3_64::oneshot(&bytes).to_le_bytes() {
+            return None;
+        }
+        let mut from = Reader(&bytes);
         let about = from.bytes()? == self.shard
-            && from.number()? == signature.len
-            && from.number()? == signature.changed.as_secs()
-            && from.number()? == u64::from(signature.changed.subsec_nanos())
-            && from.number()? == signature.inode;
+            && from.number()? == stamp.len
+            && from.number()? == stamp.changed.as_secs()
+            && from.number()? == u64::from(stamp.changed.subsec_nanos())
+            && from.number()? == stamp.inode;
         let made = Duration::from_secs(from.number()?);
-        if !about || made < signature.changed.saturating_add(MOMENT) {
+        if !about || made < stamp.changed.saturating_add(MOMENT) {
             return None;
         }
         from.table().filter(|_| from.0.is_empty())
     }
 
     /// Keeps the table, if the folder lets it. `made` is when its making began.
-    pub(super) fn write(&self, signature: &Signature, table: &Table, made: SystemTime) {
+    pub(super) fn write(&self, stamp: &Stamp, table: &Table, made: SystemTime) {
         let mut to = Vec::new();
         put_bytes(&mut to, &self.shard);
-        let changed = signature.changed;
+        let changed = stamp.changed;
         let made = since_1970(made).as_secs();
-        for number in [
-            signature.len,
-            changed.as_secs(),
-            u64::from(changed.subsec_nanos()),
-            signature.inode,
-            made,
-        ] {
+        for number in
+            [stamp.len, changed.as_secs(), u64::from(changed.subsec_nanos()), stamp.inode, made]
+        {
             put(&mut to, number);
         }
         put_table(&mut to, table);
@@ -126,6 +107,7 @@ impl IndexFile {
         fs::create_dir_all(&self.folder)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(MAGIC)?;
+        file.write_all(&(content.len() as u64).to_le_bytes())?;
         file.write_all(&XxHash3_64::oneshot(content).to_le_bytes())?;
         file.write_all(content)?;
         file.persist(self.path())?;
@@ -215,6 +197,8 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
 
     fn table() -> Table {
@@ -234,24 +218,26 @@ mod tests {
         }
     }
 
-    fn signature() -> Signature {
-        Signature { len: 4096, changed: Duration::from_secs(1000), inode: 7 }
+    fn stamp() -> Stamp {
+        Stamp { len: 4096, changed: Duration::from_secs(1000), device: 3, inode: 7 }
     }
 
     #[test]
     fn what_is_kept_is_what_is_read_and_only_for_the_very_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = IndexFile::of(dir.path(), Path::new("/a.tar"));
-        assert_eq!(file.read(&signature()), None);
-        file.write(&signature(), &table(), SystemTime::now());
-        assert_eq!(file.read(&signature()), Some(table()));
-        let other = Signature { len: 4097, ..signature() };
+        assert_eq!(file.read(&stamp()), None);
+        file.write(&stamp(), &table(), SystemTime::now());
+        assert_eq!(file.read(&stamp()), Some(table()));
+        let other = Stamp { len: 4097, ..stamp() };
         assert_eq!(file.read(&other), None);
-        let other = Signature { changed: Duration::new(1000, 1), ..signature() };
+        let other = Stamp { changed: Duration::new(1000, 1), ..stamp() };
         assert_eq!(file.read(&other), None);
-        assert_eq!(file.read(&Signature { inode: 8, ..signature() }), None);
+        assert_eq!(file.read(&Stamp { inode: 8, ..stamp() }), None);
+        // Devices are numbered anew when they are mounted.
+        assert_eq!(file.read(&Stamp { device: 4, ..stamp() }), Some(table()));
         let elsewhere = IndexFile::of(dir.path(), Path::new("/b.tar"));
-        assert_eq!(elsewhere.read(&signature()), None);
+        assert_eq!(elsewhere.read(&stamp()), None);
     }
 
     #[test]
@@ -259,25 +245,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = IndexFile::of(dir.path(), Path::new("/a.tar"));
         let changed = UNIX_EPOCH + Duration::from_secs(1000);
-        file.write(&signature(), &table(), changed + Duration::from_secs(1));
-        assert_eq!(file.read(&signature()), None);
-        file.write(&signature(), &table(), changed + Duration::from_secs(2));
-        assert_eq!(file.read(&signature()), Some(table()));
+        file.write(&stamp(), &table(), changed + Duration::from_secs(1));
+        assert_eq!(file.read(&stamp()), None);
+        file.write(&stamp(), &table(), changed + Duration::from_secs(2));
+        assert_eq!(file.read(&stamp()), Some(table()));
     }
 
     #[test]
     fn no_damaged_byte_goes_unnoticed() {
         let dir = tempfile::tempdir().unwrap();
         let file = IndexFile::of(dir.path(), Path::new("/a.tar"));
-        file.write(&signature(), &table(), SystemTime::now());
+        file.write(&stamp(), &table(), SystemTime::now());
         let whole = fs::read(file.path()).unwrap();
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x40;
             fs::write(file.path(), &damaged).unwrap();
-            assert_eq!(file.read(&signature()), None, "byte {at}");
+            assert_eq!(file.read(&stamp()), None, "byte {at}");
             fs::write(file.path(), &whole[..at]).unwrap();
-            assert_eq!(file.read(&signature()), None, "cut at {at}");
+            assert_eq!(file.read(&stamp()), None, "cut at {at}");
         }
     }
 
@@ -296,8 +282,8 @@ mod tests {
         for (i, lie) in lies.iter().enumerate() {
             let mut table = table();
             lie(&mut table);
-            file.write(&signature(), &table, SystemTime::now());
-            assert_eq!(file.read(&signature()), None, "lie {i}");
+            file.write(&stamp(), &table, SystemTime::now());
+            assert_eq!(file.read(&stamp()), None, "lie {i}");
         }
     }
 }

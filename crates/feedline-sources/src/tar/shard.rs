@@ -1,18 +1,22 @@
 //! One shard: its file, how it is compressed, and where the wanted parts of its samples are.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::archive::{ArchiveError, Jumping, Running, members};
+use super::archive::{ArchiveError, Jumping, Member, Running, members};
 use super::compression::Compression;
-use super::index_file::{IndexFile, Signature};
+use super::index_file::IndexFile;
 use super::table::{Table, Tabulator};
 use crate::KEY;
+use crate::crowd::Stop;
 use crate::read_at::open_plain;
+use crate::stamp::Stamp;
 
 /// Parts that lie this close together are read at once, with what is between them.
 const GAP: u64 = 16 << 10;
@@ -22,7 +26,7 @@ const GAP: u64 = 16 << 10;
 pub(super) struct Shard {
     pub(super) path: PathBuf,
     pub(super) compression: Compression,
-    signature: Signature,
+    stamp: Stamp,
     keys: Vec<u8>,
     key_ends: Vec<u64>,
     /// Each sample's wanted parts, in their order; how many there are is the same for all.
@@ -73,9 +77,9 @@ impl Wanted {
 
 /// A shard's table and state, made or read.
 pub(super) struct Opened {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     pub(super) compression: Compression,
-    signature: Signature,
+    stamp: Stamp,
     pub(super) table: Table,
 }
 
@@ -85,60 +89,61 @@ impl Opened {
         path: &Path,
         cache: Option<&Path>,
         seen: &AtomicU64,
-        stop: &AtomicBool,
+        stop: &Stop<'_>,
     ) -> Result<Opened, ArchiveError> {
         let made = SystemTime::now();
         let (file, meta) = open_plain(path)?;
-        let signature = Signature::of(&meta);
+        let stamp = Stamp::of(&meta);
         let compression = Compression::of(&file)?;
         let index = cache.map(|folder| IndexFile::of(folder, path));
-        let opened = |table| Opened { path: path.to_path_buf(), compression, signature, table };
-        if let Some(table) = index.as_ref().and_then(|index| index.read(&signature)) {
+        let opened = |table| Opened { path: path.to_path_buf(), compression, stamp, table };
+        if let Some(table) = index.as_ref().and_then(|index| index.read(&stamp)) {
             seen.fetch_add(table.members.len() as u64, Ordering::Relaxed);
             // Of a compressed archive the length is known only from the table itself.
-            if compression != Compression::None || table.archive_bytes == signature.len {
+            if compression != Compression::None || table.archive_bytes == stamp.len {
                 return Ok(opened(table));
             }
         }
         let mut tabulator = Tabulator::default();
-        let mut visit = |member: super::archive::Member<'_>| {
-            let so_far = seen.fetch_add(1, Ordering::Relaxed);
-            if so_far.is_multiple_of(64) && stop.load(Ordering::Relaxed) {
-                return Err(ArchiveError::Interrupted);
-            }
+        let visit = |member: Member<'_>| {
+            seen.fetch_add(1, Ordering::Relaxed);
             tabulator.add(&member)
         };
+        let file = Arc::new(file);
         let length = match compression {
-            Compression::None => members(&mut Jumping::new(&file, signature.len), &mut visit)?,
+            Compression::None => members(&mut Jumping::new(&file, stamp.len), stop, visit),
             compressed => {
-                let reader = compressed.reader(file.try_clone()?)?;
-                members(&mut Running { reader, stop: Some(stop) }, &mut visit).map_err(|error| {
-                    match error {
-                        ArchiveError::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                            let (end, within) =
-                                (signature.len, "within compressed data".to_string());
-                            ArchiveError::Truncated { end, within }
-                        }
-                        error => error,
-                    }
-                })?
+                let reader = compressed.reader(Arc::clone(&file), Some(stop))?;
+                members(&mut Running { reader, stop: Some(stop) }, stop, visit)
             }
         };
-        if Signature::of(&file.metadata()?) != signature {
-            return Err(ArchiveError::Changed);
+        if stop.is_asked() {
+            return Err(ArchiveError::Interrupted);
         }
+        // Before what else may be wrong: while somebody writes it, anything may.
+        if let Some(what) = stamp.change(&file)? {
+            return Err(ArchiveError::Changed { what });
+        }
+        let length = length.map_err(|error| match error {
+            ArchiveError::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                ArchiveError::Truncated { end: stamp.len, within: "within compressed data".into() }
+            }
+            error => error,
+        })?;
         let table = tabulator.finish(length);
         if let Some(index) = index {
-            index.write(&signature, &table, made);
+            index.write(&stamp, &table, made);
         }
         Ok(opened(table))
     }
 
     /// Keeps what is wanted of the table.
     pub(super) fn select(self, wanted: &[Wanted]) -> Shard {
-        let Opened { path, compression, signature, table } = self;
+        let Opened { path, compression, stamp, table } = self;
         // For each wanted part the numbers of its extensions, the preferred first.
-        let number = |name: &String| table.extensions.iter().position(|e| e == name);
+        let known: HashMap<&str, usize> =
+            table.extensions.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
+        let number = |name: &String| known.get(name.as_str()).copied();
         let numbers: Vec<Vec<u32>> = wanted
             .iter()
             .map(|part| part.extensions.iter().filter_map(number).map(|n| n as u32).collect())
@@ -158,7 +163,7 @@ impl Opened {
         }
         let key_ends = table.samples.iter().map(|sample| sample.key_end).collect();
         let (keys, parts) = (table.keys, wanted.len());
-        Shard { path, compression, signature, keys, key_ends, spans, parts }
+        Shard { path, compression, stamp, keys, key_ends, spans, parts }
     }
 }
 
@@ -170,7 +175,18 @@ impl Shard {
     /// Opens the file again and makes sure that it is the one that was looked through.
     pub(super) fn file(&self) -> Result<File, ArchiveError> {
         let (file, meta) = open_plain(&self.path)?;
-        if Signature::of(&meta) == self.signature { Ok(file) } else { Err(ArchiveError::Changed) }
+        match self.stamp.difference(&Stamp::of(&meta)) {
+            None => Ok(file),
+            Some(what) => Err(ArchiveError::Changed { what }),
+        }
+    }
+
+    /// Makes sure that what was just read of the open file is what was looked through.
+    pub(super) fn unchanged(&self, file: &File) -> Result<(), ArchiveError> {
+        match self.stamp.change(file)? {
+            None => Ok(()),
+            Some(what) => Err(ArchiveError::Changed { what }),
+        }
     }
 
     pub(super) fn key(&self, sample: u64) -> &[u8] {
@@ -212,17 +228,14 @@ impl Layout<'_> {
     /// The pieces to be read, in the archive's order.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Range<u64>> {
         let whole = self.whole();
-        let mut next = Some(0);
-        std::iter::from_fn(move || {
-            let from = next?;
-            if let Some(whole) = &whole {
-                next = None;
-                return Some(whole.clone());
-            }
-            let span = self.members().filter(|s| s.offset >= from).min_by_key(|s| s.offset)?;
-            next = Some(span.offset + 1);
-            Some(span.offset..span.end())
-        })
+        let mut single: Vec<Range<u64>> = Vec::new();
+        if whole.is_none() {
+            single.extend(self.members().map(|span| span.offset..span.end()));
+            single.sort_unstable_by_key(|piece| piece.start);
+            // Two parts may be one member: `jpg;png` and `png;jpg`.
+            single.dedup();
+        }
+        whole.into_iter().chain(single)
     }
 
     /// Everything at once, if the parts lie close together.

@@ -20,7 +20,8 @@ const HELD: usize = 256;
 /// Tar shards with random access: any sample at any time, so that all samples can be shuffled with
 /// each other.
 ///
-/// A sample is one `pread` straight into the buffer it is decoded from, without locks or seeks.
+/// A sample is one `pread` straight into the buffer it is decoded from, without locks or seeks, and a
+/// question whether the shard is still the one that was opened.
 #[derive(Debug)]
 pub struct Shards {
     samples: Collection,
@@ -41,27 +42,31 @@ impl Shards {
         Ok(Shards { samples, files })
     }
 
-    /// Reads from a shard's file.
+    /// Reads from a shard's file, and makes sure afterwards that it is still what its table says.
     fn read(
         &self,
         shard: usize,
         work: impl FnOnce(&File) -> io::Result<()>,
     ) -> Result<(), ArchiveError> {
-        let open = || self.samples.shards[shard].file();
-        match self.files.get(shard) {
-            Some(held) => {
-                let file = match held.get() {
-                    Some(file) => file,
-                    None => {
-                        let file = open()?;
-                        held.get_or_init(|| file)
-                    }
-                };
-                work(file)?;
+        let source = &self.samples.shards[shard];
+        let own;
+        let file = match self.files.get(shard) {
+            Some(held) => match held.get() {
+                Some(file) => file,
+                None => {
+                    let file = source.file()?;
+                    held.get_or_init(|| file)
+                }
+            },
+            None => {
+                own = source.file()?;
+                &own
             }
-            None => work(&open()?)?,
-        }
-        Ok(())
+        };
+        let read = work(file);
+        // Whatever came of it, first whether it was the right file.
+        source.unchanged(file)?;
+        Ok(read?)
     }
 }
 
@@ -83,12 +88,7 @@ impl Encoded for Shards {
                 append_at(file, raw, piece.start, (piece.end - piece.start) as usize)
             })
         });
-        read.map_err(|error| match error {
-            ArchiveError::Io(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                ArchiveError::Changed.into()
-            }
-            error => error.into(),
-        })
+        Ok(read?)
     }
 
     fn part<'a>(

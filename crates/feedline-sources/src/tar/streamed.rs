@@ -28,10 +28,11 @@
 //! beginning. That is slow, and right.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use feedline_core::{Cause, SampleIndex};
 
@@ -41,7 +42,7 @@ use super::collection::Collection;
 use super::compression::Compression;
 use super::shard::{Layout, Shard};
 use super::shelf::Shelf;
-use crate::read_at::append_at;
+use crate::read_at::{append_at, make_room};
 use crate::{Encoded, SourceError, Watch};
 
 /// The window where nothing else is said, unless that many samples are too large.
@@ -94,6 +95,8 @@ struct State {
 
 /// A place in a shard up to which it was read.
 struct Cursor {
+    /// The shard as it was when the cursor began; another may have its name by now.
+    file: Arc<File>,
     tape: Running<'static, Box<dyn Read + Send>>,
     /// In bytes of the archive.
     at: u64,
@@ -157,16 +160,19 @@ impl Streamed {
             Some(at) => cursors.remove(at),
             None if !cursors.is_empty() && source.compression == Compression::None => {
                 let file = source.file()?;
-                for piece in source.layout(sample).pieces() {
-                    append_at(&file, raw, piece.start, (piece.end - piece.start) as usize)?;
-                }
+                let read = source.layout(sample).pieces().try_for_each(|piece| {
+                    append_at(&file, raw, piece.start, (piece.end - piece.start) as usize)
+                });
+                source.unchanged(&file)?;
+                read?;
                 return Ok(cursors);
             }
             None => {
                 self.begun.fetch_add(1, Ordering::Relaxed);
-                let reader = source.compression.reader(source.file()?)?;
+                let file = Arc::new(source.file()?);
+                let reader = source.compression.reader(Arc::clone(&file), None)?;
                 let tape = Running { reader, stop: None };
-                Cursor { tape, at: 0, next: 0 }
+                Cursor { file, tape, at: 0, next: 0 }
             }
         };
         // What is further behind is no longer wanted.
@@ -177,13 +183,13 @@ impl Streamed {
                 continue;
             }
             let mut buffer = lock(&self.shelf).buffer();
-            cursor.read(source.layout(passed), &mut buffer)?;
+            cursor.read(source, passed, &mut buffer)?;
             lock(&self.shelf).put(there.0, buffer);
             let pass = &self.passes[shard];
             drop(lock(&pass.state));
             pass.moved.notify_all();
         }
-        cursor.read(source.layout(sample), raw)?;
+        cursor.read(source, sample, raw)?;
         cursor.next = sample + 1;
         if cursor.next < source.len() {
             if cursors.len() >= CURSORS {
@@ -210,18 +216,27 @@ impl Streamed {
 }
 
 impl Cursor {
-    /// Appends a sample that lies at or behind the cursor.
-    fn read(&mut self, layout: Layout<'_>, raw: &mut Vec<u8>) -> Result<(), ArchiveError> {
+    /// Appends a sample that lies at or behind the cursor, and makes sure that it is the shard's.
+    fn read(&mut self, shard: &Shard, sample: u64, raw: &mut Vec<u8>) -> Result<(), ArchiveError> {
+        let read = self.go_on(shard.layout(sample), raw);
+        // Whatever came of it, first whether it was the right file.
+        shard.unchanged(&self.file)?;
+        read
+    }
+
+    fn go_on(&mut self, layout: Layout<'_>, raw: &mut Vec<u8>) -> Result<(), ArchiveError> {
+        let other = |what: &str| ArchiveError::Changed { what: what.to_string() };
         for piece in layout.pieces() {
-            let skipped = piece.start.checked_sub(self.at).ok_or(ArchiveError::Changed)?;
+            let skipped = piece.start.checked_sub(self.at);
+            let skipped = skipped.ok_or_else(|| other("its members lie elsewhere"))?;
             if self.tape.skip(skipped)? < skipped {
-                return Err(ArchiveError::Changed);
+                return Err(other("it ends too early"));
             }
             let len = piece.end - piece.start;
-            raw.reserve(len as usize);
+            make_room(raw, len as usize)?;
             let read = self.tape.reader.by_ref().take(len).read_to_end(raw)?;
             if (read as u64) < len {
-                return Err(ArchiveError::Changed);
+                return Err(other("it ends too early"));
             }
             self.at = piece.end;
         }

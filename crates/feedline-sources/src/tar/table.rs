@@ -9,6 +9,10 @@ use std::collections::HashMap;
 use super::archive::{ArchiveError, Member};
 use super::member_name;
 
+/// Bytes that a table may take: a small compressed file may unpack to any number of members. It is
+/// enough for some thirty million, and a shard of so many has at least 16 GB.
+const MOST_BYTES: u64 = 2 << 30;
+
 /// The samples of one shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Table {
@@ -55,20 +59,41 @@ impl Table {
 #[derive(Default)]
 pub(super) struct Tabulator {
     table: Table,
-    numbers: HashMap<Vec<u8>, u32>,
+    /// The number of each extension, and the last sample that had it, counted from 1.
+    numbers: HashMap<String, (u32, usize)>,
+    /// Bytes of all extensions.
+    extension_bytes: usize,
 }
 
 impl Tabulator {
     /// Notes a member, if it belongs to a sample.
     pub(super) fn add(&mut self, member: &Member<'_>) -> Result<(), ArchiveError> {
         let Some((key, extension)) = member_name::split(member.name) else { return Ok(()) };
-        let extension = self.number(extension);
+        let lower = String::from_utf8_lossy(extension).to_lowercase();
         let table = &mut self.table;
-        let goes_on = table.samples.len().checked_sub(1).is_some_and(|last| {
-            let (open, members) = table.sample(last);
-            open == key && members.iter().all(|member| member.extension != extension)
-        });
-        if !goes_on {
+        let count = table.samples.len();
+        let same_key = count.checked_sub(1).is_some_and(|last| table.sample(last).0 == key);
+        let sample = match self.numbers.get(&lower) {
+            // A part that comes again.
+            Some((_, last)) if *last == count => count + 1,
+            _ if same_key => count,
+            _ => count + 1,
+        };
+        let extension = match self.numbers.get_mut(&lower) {
+            Some((number, last)) => {
+                *last = sample;
+                *number
+            }
+            None => {
+                // Every extension has a member, and a table of 2^32 of them would be too large.
+                let number = table.extensions.len() as u32;
+                self.extension_bytes += lower.len();
+                table.extensions.push(lower.clone());
+                self.numbers.insert(lower, (number, sample));
+                number
+            }
+        };
+        if sample > count {
             table.keys.extend_from_slice(key);
             let (key_end, members_end) = (table.keys.len() as u64, table.members.len() as u64);
             table.samples.push(Entry { key_end, members_end });
@@ -78,19 +103,22 @@ impl Tabulator {
         if let Some(sample) = table.samples.last_mut() {
             sample.members_end += 1;
         }
+        if self.bytes() > MOST_BYTES {
+            return Err(ArchiveError::TooManyMembers { most: MOST_BYTES });
+        }
         Ok(())
     }
 
-    fn number(&mut self, extension: &[u8]) -> u32 {
-        let lower = String::from_utf8_lossy(extension).to_lowercase();
-        if let Some(number) = self.numbers.get(lower.as_bytes()) {
-            return *number;
-        }
-        // Every extension has a member, and a shard of 2^32 of them has two terabytes of headers.
-        let number = self.table.extensions.len() as u32;
-        self.numbers.insert(lower.clone().into_bytes(), number);
-        self.table.extensions.push(lower);
-        number
+    /// Bytes of memory, about.
+    fn bytes(&self) -> u64 {
+        let table = &self.table;
+        let bytes = table.keys.len()
+            + table.samples.len() * size_of::<Entry>()
+            + table.members.len() * size_of::<Place>()
+            // Here and in the map.
+            + 2 * self.extension_bytes
+            + table.extensions.len() * 2 * size_of::<(String, (u32, usize))>();
+        bytes as u64
     }
 
     pub(super) fn finish(mut self, archive_bytes: u64) -> Table {
@@ -129,6 +157,19 @@ mod tests {
         assert_eq!(
             table(&["a.jpg", "README", "a.CLS", "b.jpg", "b.cls"]),
             [sample("a", &["jpg", "cls"]), sample("b", &["jpg", "cls"])]
+        );
+    }
+
+    #[test]
+    fn a_part_may_come_in_every_sample_of_one_key() {
+        assert_eq!(
+            table(&["0.a", "0.b", "0.a", "0.a", "0.b", "1.b"]),
+            [
+                sample("0", &["a", "b"]),
+                sample("0", &["a"]),
+                sample("0", &["a", "b"]),
+                sample("1", &["b"])
+            ]
         );
     }
 

@@ -153,6 +153,100 @@ fn damaged_entries_are_made_anew_and_counted_once() {
 }
 
 #[test]
+fn entries_of_other_samples_and_other_pipelines_are_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let expected = contents(on_disk(dir.path(), 1 << 20).1);
+    let files = entries(dir.path());
+    let aside = dir.path().join("aside");
+    for (from, to) in [(&files[3], &aside), (&files[5], &files[3]), (&aside, &files[5])] {
+        std::fs::rename(from, to).unwrap();
+    }
+    // The same samples, made otherwise.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let costly = Arc::new(Costly::default());
+    let store = DiskStore::open(elsewhere.path(), &*costly, "another recipe", 1 << 20).unwrap();
+    contents(Arc::new(Cached::new(costly, store)));
+    std::fs::copy(&entries(elsewhere.path())[9], &files[9]).unwrap();
+    for made in [3, 0] {
+        let (costly, cached) = on_disk(dir.path(), 1 << 20);
+        assert_eq!(contents(cached), expected);
+        assert_eq!(costly.made().1, made);
+    }
+}
+
+#[test]
+fn a_count_that_is_cut_off_or_gone_costs_nothing_but_keeping() {
+    let expected = contents(Arc::new(Costly::default()));
+    for damage in [
+        |path: &Path| std::fs::File::create(path).map(drop).unwrap(),
+        |path: &Path| std::fs::write(path, b"123").unwrap(),
+        |path: &Path| std::fs::remove_file(path).unwrap(),
+        |path: &Path| {
+            std::fs::remove_file(path).unwrap();
+            std::fs::create_dir(path).unwrap();
+        },
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (costly, cached) = on_disk(dir.path(), 1 << 20);
+        damage(&dir.path().join("used"));
+        for _ in 0..2 {
+            assert_eq!(contents(cached.clone()), expected);
+        }
+        assert!(costly.made().1 >= SAMPLES);
+        assert_eq!(cached.store().used(), bytes_of(&entries(dir.path())));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn entries_that_are_pipes_folders_or_grew_are_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let expected = contents(on_disk(dir.path(), 1 << 20).1);
+    let files = entries(dir.path());
+    std::fs::remove_file(&files[0]).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&files[0]).status();
+    assert!(made.unwrap().success());
+    std::fs::remove_file(&files[1]).unwrap();
+    std::fs::create_dir(&files[1]).unwrap();
+    let grown = std::fs::File::options().write(true).open(&files[2]).unwrap();
+    grown.set_len(1 << 43).unwrap();
+    let (costly, cached) = on_disk(dir.path(), 1 << 45);
+    assert_eq!(contents(cached.clone()), expected);
+    assert_eq!(costly.made().1, 3);
+    drop(cached);
+    let (costly, cached) = on_disk(dir.path(), 1 << 45);
+    assert_eq!(contents(cached), expected);
+    assert_eq!(costly.made().1, 1, "a folder cannot be replaced by an entry");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_note_of_what_is_kept_that_is_a_pipe_or_without_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let about = dir.path().join("about.txt");
+    let open = || DiskStore::open(dir.path(), &Costly::default(), "", 1 << 20).map(drop);
+    let made = std::process::Command::new("mkfifo").arg(&about).status();
+    assert!(made.unwrap().success());
+    assert!(open().unwrap_err().to_string().contains("about.txt"));
+    std::fs::remove_file(&about).unwrap();
+    std::fs::File::create(&about).unwrap().set_len(1 << 43).unwrap();
+    assert!(open().unwrap_err().to_string().contains("about.txt"));
+}
+
+#[test]
+fn what_else_is_in_the_folder_is_left_alone_and_not_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("mine");
+    std::fs::create_dir(&other).unwrap();
+    for name in ["work.tmp", "work.dat"] {
+        std::fs::write(other.join(name), vec![0; 5000]).unwrap();
+    }
+    let (_, cached) = on_disk(dir.path(), 1 << 20);
+    assert!(other.join("work.tmp").exists());
+    assert_eq!(cached.store().used(), 0);
+}
+
+#[test]
 fn a_full_folder_still_heals_its_entries() {
     let dir = tempfile::tempdir().unwrap();
     contents(on_disk(dir.path(), 1 << 20).1);
