@@ -252,9 +252,7 @@ def test_a_shard_rewritten_between_epochs_never_gives_other_samples(tmp_path, st
     loader = feedline.Loader(pipeline, batch_size=10, num_workers=0, on_error="skip")
 
     def pairs():
-        return [
-            pair for b in loader for pair in zip(b["__key__"], b["cls"].tolist(), strict=True)
-        ]
+        return [pair for b in loader for pair in zip(b["__key__"], b["cls"].tolist(), strict=True)]
 
     right = [(f"{i:04}", i) for i in range(300)]
     assert sorted(pairs()) == right
@@ -267,7 +265,9 @@ def test_a_shard_rewritten_between_epochs_never_gives_other_samples(tmp_path, st
     assert loader.errors
     for error in loader.errors:
         assert error.origin.startswith(str(path))
-        assert re.search("the shard has changed since it was opened: .*bytes.*open it again", str(error))
+        assert re.search(
+            "the shard has changed since it was opened: .*bytes.*open it again", str(error)
+        )
     again = feedline.tar(path, ["__key__", "cls"], streaming=streaming)
     assert [s["cls"] for s in samples(again)] == [9000 - i for i in range(400)]
 
@@ -279,7 +279,7 @@ def test_a_tail_that_became_zeros_is_an_error_and_never_a_shorter_epoch(tmp_path
     (tmp_path / "zeros.tar").write_bytes(whole)
     (tmp_path / "zeros.tar.gz").write_bytes(gzip.compress(whole))
     for path, streaming in [("zeros.tar", False), ("zeros.tar", True), ("zeros.tar.gz", True)]:
-        with pytest.raises(ValueError, match="zeros.*copy or make it again"):
+        with pytest.raises(ValueError, match=r"zeros.*copy or make it again"):
             feedline.tar(tmp_path / path, streaming=streaming)
 
 
@@ -326,7 +326,7 @@ def test_a_sparse_tebibyte_of_zeros_is_refused_at_once(tmp_path):
 def test_frames_that_became_parts_of_one_sample_are_refused_with_advice(tmp_path):
     members = [(f"frame.{i:07}.bin", b"") for i in range(20_000)]
     path = write(tmp_path / "a.tar", members)
-    with pytest.raises(ValueError, match="`frame`.* has 20000 parts.*more than the 1000"):
+    with pytest.raises(ValueError, match=r"`frame`.* has 20000 parts.*more than the 1000"):
         feedline.tar(path)
     assert len(feedline.tar(path, ["0000007.bin"])) == 1
 

@@ -116,23 +116,36 @@ impl Recipe {
                 scope.spawn(move || {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
-                        // Nobody listens any more after a failure or a stop.
-                        if index >= self.count || tell.send(self.make_one(folder, index)).is_err() {
+                        if index >= self.count {
+                            return;
+                        }
+                        // Nobody listens any more after a stop.
+                        if tell.send((index, self.make_one(folder, index))).is_err() {
                             return;
                         }
                     }
                 });
             }
             drop(tell);
-            let (mut bytes, mut done) = (0, 0);
-            for made in told {
-                bytes += made?;
+            let (mut bytes, mut done, mut failed) = (0, 0, None);
+            for (index, made) in told {
+                match made {
+                    Ok(size) => bytes += size,
+                    Err(error) => {
+                        // No more are begun. Those before it were, and one of them may fail too: the
+                        // first in order is reported, whoever was faster.
+                        next.store(self.count, Ordering::Relaxed);
+                        if failed.as_ref().is_none_or(|(first, _)| index < *first) {
+                            failed = Some((index, error));
+                        }
+                    }
+                }
                 done += 1;
-                if !progress(done) {
+                if failed.is_none() && !progress(done) {
                     return Err(ExperimentError::Interrupted);
                 }
             }
-            Ok(bytes)
+            failed.map_or(Ok(bytes), |(_, error)| Err(error))
         })
     }
 
@@ -224,6 +237,19 @@ mod tests {
         }
         found.sort();
         found
+    }
+
+    #[test]
+    fn of_several_files_that_cannot_be_written_the_first_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for index in [3, 4, 5, 6] {
+            fs::create_dir(folder.path().join(format!("sample_{index:06}.npy"))).unwrap();
+        }
+        for _ in 0..10 {
+            let failed = recipe(Kind::Preprocessed, 9).make(folder.path(), |_| true);
+            let message = failed.unwrap_err().to_string();
+            assert!(message.contains("sample_000003.npy"), "{message}");
+        }
     }
 
     #[test]

@@ -204,15 +204,15 @@ impl Store for DiskStore {
             if off > 0 {
                 ledger.change(|used| Some(used.saturating_sub(off)))?;
             }
-            written
+            match written {
+                Err(error) if concerns_one(&error) => Ok(()),
+                written => written,
+            }
         });
-        if let Err(error) = kept {
-            // A full or read-only disk stays so: trying for each sample would only cost time. (A
-            // temporary name that is taken is another machine's process with this one's number; a
-            // lock that is taken is given back.)
-            let passes = [io::ErrorKind::AlreadyExists, io::ErrorKind::WouldBlock];
-            self.refused.fetch_or(!passes.contains(&error.kind()), Ordering::Relaxed);
-        }
+        // A full or read-only disk stays so, and so does a count that cannot be read: trying for each
+        // sample would only cost time. A lock that is taken is given back.
+        let refuses = kept.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
+        self.refused.fetch_or(refuses, Ordering::Relaxed);
     }
 
     fn used(&self) -> u64 {
@@ -300,6 +300,12 @@ fn open_writable(path: &Path) -> io::Result<File> {
 fn refuse(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SourceError {
     let path = path.to_path_buf();
     move |source| SourceError::Io { doing, path, source }
+}
+
+/// Whether an entry cannot be written and others can: somebody made a folder of its name, or the
+/// temporary name is taken by another machine's process with this one's number.
+fn concerns_one(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory)
 }
 
 fn cannot_be_written(error: &io::Error) -> bool {

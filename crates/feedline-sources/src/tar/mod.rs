@@ -15,7 +15,10 @@
 //! * **A part that comes again** begins another sample with the same key. Members of one key that are
 //!   not neighbours are several samples; each lacks parts, which is its error.
 //! * **A shard that was cut off**, or a damaged header, is an error when the shards are opened, never
-//!   a shorter epoch. Missing closing blocks are not: many programs leave them out.
+//!   a shorter epoch. Missing closing blocks are not: many programs leave them out. Zeros that close no
+//!   archive are a tail that was lost, and an error too.
+//! * **A shard that changes while it is open** is an error of each of its samples from then on; one
+//!   that is replaced by renaming another over it stays the old one for those who have it open.
 //! * **GNU and PAX long names** are read. Sparse members are refused.
 //!
 //! # Opening

@@ -221,7 +221,7 @@ fn entries_that_are_pipes_folders_or_grew_are_made_anew() {
 
 #[cfg(unix)]
 #[test]
-fn a_note_of_what_is_kept_that_is_a_pipe_or_without_end_is_refused() {
+fn files_of_the_folder_that_are_pipes_or_without_end_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let about = dir.path().join("about.txt");
     let open = || DiskStore::open(dir.path(), &Costly::default(), "", 1 << 20).map(drop);
@@ -231,6 +231,17 @@ fn a_note_of_what_is_kept_that_is_a_pipe_or_without_end_is_refused() {
     std::fs::remove_file(&about).unwrap();
     std::fs::File::create(&about).unwrap().set_len(1 << 43).unwrap();
     assert!(open().unwrap_err().to_string().contains("about.txt"));
+    std::fs::remove_file(&about).unwrap();
+    for name in ["open", "used"] {
+        let path = dir.path().join(name);
+        let _ = std::fs::remove_file(&path);
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let message = open().unwrap_err().to_string();
+        assert!(message.contains(name) && message.contains("no regular file"), "{message}");
+        std::fs::remove_file(&path).unwrap();
+    }
+    open().unwrap();
 }
 
 #[test]
