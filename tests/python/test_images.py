@@ -1,12 +1,14 @@
 """Folders of pictures through a loader: what is delivered, refused, and repeatable."""
 
 import re
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
@@ -217,6 +219,78 @@ def test_gray_and_orientation_are_chosen_when_opened(tmp_path):
     assert next(iter(feedline.Loader(upright)))[0].shape == (1, 3, 30, 20)
     gray = feedline.images(tmp_path, color="gray").padded()
     assert next(iter(feedline.Loader(gray)))[0].shape == (1, 1, 20, 30)
+
+
+def sixteen_bits(samples):
+    """Return a PNG file of these samples; Pillow writes no colours of 16 bits."""
+
+    def chunk(kind, data):
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + checksum
+
+    height, width = samples.shape[:2]
+    header = struct.pack(">IIBBBBB", width, height, 16, 2 if samples.ndim == 3 else 0, 0, 0, 0)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+def test_of_sixteen_bits_the_high_byte_stays(tmp_path):
+    gray = np.arange(0, 65536, 64, dtype=np.uint16).reshape(32, 32)
+    colours = np.stack([gray, gray[::-1], gray.T], axis=-1)
+    (tmp_path / "0.png").write_bytes(sixteen_bits(gray))
+    (tmp_path / "1.png").write_bytes(sixteen_bits(colours))
+    Image.fromarray(gray).save(tmp_path / "2.tiff")
+    with Image.open(tmp_path / "0.png") as file:
+        assert np.array_equal(np.asarray(file), gray), "Pillow reads the samples"
+    shades, in_colours, tiff = hwc(feedline.images(tmp_path).center_crop(32))
+    assert np.array_equal(shades, np.repeat(gray[..., None] >> 8, 3, axis=-1))
+    assert np.array_equal(tiff, shades)
+    assert np.array_equal(in_colours, np.asarray(opened(tmp_path / "1.png"))), "as Pillow's"
+    assert np.array_equal(in_colours, colours >> 8)
+
+
+def test_masks_of_sixteen_bits_are_their_numbers_or_an_error(tmp_path):
+    numbers = np.arange(64, dtype=np.uint16).reshape(8, 8) * 4
+    saved(tmp_path / "images", [picture(8, 8)] * 2)
+    saved(tmp_path / "masks", [numbers, numbers + 4])
+    pipeline = feedline.images(tmp_path / "images", masks=tmp_path / "masks").center_crop(8)
+    assert np.array_equal(pipeline[0][1], numbers)
+    with pytest.raises(SampleError, match=r"001\.png.*the number 256; masks hold numbers from 0"):
+        pipeline[1]
+
+
+def test_masks_are_turned_upright_as_pictures_are(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    pixels = picture(8, 8)
+    numbers = (np.arange(64, dtype=np.uint8) % 7).reshape(8, 8)
+    palette = Image.fromarray(numbers)
+    palette.putpalette(bytes(range(21)))
+    for name, mask in [("gray", Image.fromarray(numbers)), ("palette", palette)]:
+        root = tmp_path / name
+        for kind in ("images", "masks"):
+            (root / kind).mkdir(parents=True)
+        Image.fromarray(pixels).save(root / "images" / "0.png", exif=exif)
+        mask.save(root / "masks" / "0.png", exif=exif)
+        both = feedline.images(root / "images", masks=root / "masks", orientation=True)
+        image, mask = both.center_crop(8).layout("hwc")[0]
+        assert np.array_equal(image, pixels[::-1, ::-1]), name
+        assert np.array_equal(mask, numbers[::-1, ::-1]), name
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "tiff"])
+def test_every_format_tells_its_orientation(tmp_path, kind):
+    exif = Image.Exif()
+    for number in range(1, 9):
+        exif[0x0112] = number
+        settings = {"lossless": True} if kind == "webp" else {}
+        Image.fromarray(picture(16, 16)).save(tmp_path / f"{number}.{kind}", exif=exif, **settings)
+    got = hwc(feedline.images(tmp_path, orientation=True).center_crop(16))
+    for number, pixels in enumerate(got, 1):
+        with Image.open(tmp_path / f"{number}.{kind}") as file:
+            expected = np.asarray(ImageOps.exif_transpose(file).convert("RGB"))
+        assert np.array_equal(pixels, expected), number
 
 
 def test_a_bad_picture_is_its_samples_error(tmp_path):

@@ -1,6 +1,9 @@
 //! A whole picture from its bytes.
 
-use super::{Color, Format, ImageError, Limits, Orientation, Picture, jpeg, raster};
+use super::header::header_within;
+use super::jpeg::{Entropy, Session};
+use super::raster::{self, Wide};
+use super::{Color, Format, Header, ImageError, Limits, Orientation, Picture};
 
 /// How to decode a whole picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,37 +35,40 @@ pub fn decode(
     options: &DecodeOptions,
     picture: &mut Picture,
 ) -> Result<(), ImageError> {
-    let format = Format::of(bytes)?;
-    let orientation =
-        if options.orientation { super::header(bytes)?.orientation } else { Orientation::Upright };
-    if orientation == Orientation::Upright {
-        return stored(bytes, format, options, picture);
+    decode_with(bytes, options, &mut Entropy::default(), picture)
+}
+
+/// The same with an entropy decoder that knows the tables of files before.
+pub(super) fn decode_with(
+    bytes: &[u8],
+    options: &DecodeOptions,
+    entropy: &mut Entropy,
+    picture: &mut Picture,
+) -> Result<(), ImageError> {
+    let header = header_within(bytes, &options.limits)?;
+    if !options.orientation || header.orientation == Orientation::Upright {
+        return stored(bytes, header, options, entropy, picture);
     }
     let mut lying = Picture::new();
-    stored(bytes, format, options, &mut lying)?;
-    orientation.apply(&lying, picture);
+    stored(bytes, header, options, entropy, &mut lying)?;
+    header.orientation.apply(&lying, picture);
     Ok(())
 }
 
 /// The picture as stored.
 fn stored(
     bytes: &[u8],
-    format: Format,
+    header: Header,
     options: &DecodeOptions,
+    entropy: &mut Entropy,
     picture: &mut Picture,
 ) -> Result<(), ImageError> {
-    if format != Format::Jpeg {
-        return raster::decode(
-            bytes,
-            format,
-            options.color,
-            &options.limits,
-            &mut Vec::new(),
-            picture,
-        );
+    let &DecodeOptions { color, ref limits, .. } = options;
+    if header.format != Format::Jpeg {
+        return raster::decode(bytes, header.format, color, Wide::Shades, limits, picture);
     }
-    let mut session = jpeg::Session::open(bytes, &options.limits, None)?;
-    session.start(options.color, 8, None)?;
+    let mut session = Session::open(bytes, &header, limits, entropy)?;
+    session.start(color, 8, None)?;
     let (width, height) = session.scaled_size();
-    session.read(height, picture.reset(width, height, options.color.channels()))
+    session.read(height, picture.reset(width, height, color.channels()))
 }

@@ -1,11 +1,13 @@
 //! Decode, crop, resize, flip, normalise and lay out in one go, straight into the batch's slot.
 
+use super::decode::decode_with;
+use super::header::header_within;
 use super::jpeg::{Columns, Entropy, Session};
 use super::recipe::Origin;
 use super::resize::{Area, Resizer, Source, Window};
 use super::{
     DecodeOptions, Finish, Flips, Format, Header, ImageError, Limits, Orientation, Picture, Recipe,
-    decode, flip, header,
+    flip,
 };
 
 /// Buffers that a worker keeps between pictures.
@@ -30,7 +32,7 @@ pub struct Decoder<'a> {
 impl<'a> Decoder<'a> {
     /// Reads the header.
     pub fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, ImageError> {
-        let header = header(bytes)?;
+        let header = header_within(bytes, limits)?;
         limits.check(header.width, header.height, 3)?;
         Ok(Self { bytes, header, limits: *limits })
     }
@@ -89,7 +91,7 @@ impl<'a> Decoder<'a> {
                 limits: self.limits,
                 orientation: recipe.orientation,
             };
-            decode(self.bytes, &options, &mut scratch.part)?;
+            decode_with(self.bytes, &options, &mut scratch.entropy, &mut scratch.part)?;
             origin.scaled(8)
         };
         let Scratch { resizer, part, resized, .. } = scratch;
@@ -113,10 +115,7 @@ impl<'a> Decoder<'a> {
         entropy: &mut Entropy,
         part: &mut Picture,
     ) -> Result<(Area, Window), ImageError> {
-        let mut session = Session::open(self.bytes, &self.limits, Some(entropy))?;
-        if session.size() != (self.header.width, self.header.height) {
-            return Err(ImageError::decode(Format::Jpeg, "two frames of different size"));
-        }
+        let mut session = Session::open(self.bytes, &self.header, &self.limits, entropy)?;
         let eighths = if recipe.exact { 8 } else { origin.eighths() };
         let (area, window) = origin.scaled(eighths);
         let columns =

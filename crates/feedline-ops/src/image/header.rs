@@ -1,6 +1,6 @@
 //! What a file says about its picture before the pixels.
 
-use super::{Format, ImageError, Orientation, jpeg, raster};
+use super::{Format, ImageError, Limits, Orientation, jpeg, raster};
 
 /// What a file says about its picture before the pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,13 @@ impl Header {
 /// # Ok::<(), feedline_ops::image::ImageError>(())
 /// ```
 pub fn header(bytes: &[u8]) -> Result<Header, ImageError> {
+    header_within(bytes, &Limits::default())
+}
+
+/// The same under limits: some formats tell their size behind what may claim to be large.
+pub(super) fn header_within(bytes: &[u8], limits: &Limits) -> Result<Header, ImageError> {
     match Format::of(bytes)? {
         Format::Jpeg => jpeg::header(bytes),
-        format => raster::header(bytes, format),
+        format => raster::header(bytes, format, limits),
     }
 }

@@ -31,15 +31,98 @@ fn samples() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_file_cut_anywhere_is_an_error_on_every_path() {
-    for bytes in samples().into_iter().take(4) {
+fn a_file_cut_anywhere_is_an_error_or_whole_on_every_path() {
+    for bytes in samples() {
         let format = Format::of(&bytes).unwrap();
+        let whole = decoded(&bytes).unwrap();
         // The very end of a file may be missing: end markers, checksums of nothing.
-        for keep in (0..bytes.len() - 20).step_by(11) {
-            let cut = &bytes[..keep];
-            assert!(decoded(cut).is_err(), "{format} cut at {keep} of {}", bytes.len());
-            assert!(corner(cut).is_err(), "{format} cut at {keep} of {}, corner", bytes.len());
+        for keep in (0..bytes.len()).filter(|keep| keep % 11 == 0 || bytes.len() - keep < 40) {
+            let missing = bytes.len() - keep;
+            match decoded(&bytes[..keep]) {
+                Ok(picture) => assert!(picture == whole, "{format} without {missing} bytes"),
+                Err(_) => continue,
+            }
+            assert!(missing < 20, "{format} cut at {keep} of {}", bytes.len());
         }
+        for keep in (0..bytes.len() - 20).step_by(11) {
+            assert!(corner(&bytes[..keep]).is_err(), "{format} cut at {keep}, corner");
+        }
+    }
+}
+
+/// The orientation's EXIF segment in front of all others.
+fn turned(bytes: &[u8], orientation: u8) -> Vec<u8> {
+    let mut exif = b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0".to_vec();
+    exif.extend([orientation, 0, 0, 0, 0, 0, 0, 0]);
+    [&bytes[..2], &exif, &bytes[2..]].concat()
+}
+
+#[test]
+fn a_damaged_jpeg_is_refused_on_every_path_or_on_none() {
+    let mut state = 11u32;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as usize % below
+    };
+    // Large enough for libjpeg's quick decoder, which looks at less than its careful one.
+    let picture = photograph(160, 120, 3);
+    for (progressive, restart) in [(false, None), (true, None), (false, Some(2))] {
+        let bytes = Jpeg { progressive, restart, ..Jpeg::default() }.of(&picture);
+        let bytes = turned(&bytes, 6);
+        assert_eq!(header(&bytes).unwrap().orientation, Orientation::Rotate90);
+        let scan = bytes.windows(2).rposition(|pair| pair == [0xff, 0xda]).unwrap() + 14;
+        let (mut refused, mut accepted) = (0, 0);
+        for number in 0..200 {
+            let mut bad = bytes.clone();
+            for _ in 0..1 + random(3) {
+                let at = scan + random(bytes.len() - scan - 8);
+                if number % 2 == 0 {
+                    // Bits that are set, which no Huffman code is made of alone.
+                    bad[at..at + 6].copy_from_slice(&[0xff, 0, 0xff, 0, 0xff, 0]);
+                } else {
+                    bad[at] = random(256) as u8;
+                }
+            }
+            let whole = decoded(&bad);
+            let mut scratch = Scratch::default();
+            let mut follow = |recipe: Recipe| {
+                let mut picture = Picture::new();
+                let decoder = Decoder::open(&bad, &Limits::default())?;
+                decoder.picture(&recipe, &mut picture, &mut scratch)?;
+                Ok::<_, ImageError>(picture)
+            };
+            // Every way that comes to the last row; 160 pixels by 120 as stored.
+            let full = Recipe { exact: true, ..Recipe::default() };
+            let corner = Some(Rect { x: 90, y: 117, width: 3, height: 3 });
+            let turned = follow(Recipe { orientation: true, ..full });
+            let ways = [
+                ("turned, cropped", Recipe { orientation: true, crop: corner, ..full }),
+                (
+                    "turned, scaled",
+                    Recipe { orientation: true, size: Some((4, 4)), ..Recipe::default() },
+                ),
+                ("gray", Recipe { color: Color::Gray, ..full }),
+                ("cropped", Recipe { crop: corner, ..full }),
+                ("scaled", Recipe { size: Some((4, 4)), ..Recipe::default() }),
+            ];
+            for (way, recipe) in ways {
+                assert_eq!(follow(recipe).is_ok(), whole.is_ok(), "{way}: {whole:?}");
+            }
+            let mask = decode_mask(&bad, &DecodeOptions::default(), &mut Picture::new());
+            assert_eq!(mask.is_ok(), whole.is_ok(), "a mask: {whole:?}");
+            match (whole, turned, follow(full)) {
+                (Ok(whole), Ok(turned), Ok(fused)) => {
+                    assert!(fused == whole, "one decoder");
+                    let mut upright = Picture::new();
+                    Orientation::Rotate90.apply(&whole, &mut upright);
+                    assert!(turned == upright, "the same pixels, turned");
+                    accepted += 1;
+                }
+                (Err(_), Err(_), Err(_)) => refused += 1,
+                (whole, turned, fused) => panic!("{whole:?}, turned {turned:?}, fused {fused:?}"),
+            }
+        }
+        assert!(refused > 0 && accepted > 0, "{refused} refused, {accepted} accepted");
     }
 }
 

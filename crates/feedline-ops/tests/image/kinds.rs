@@ -86,6 +86,21 @@ fn sixteen_bits_become_their_high_byte() {
 }
 
 #[test]
+fn masks_keep_their_numbers_or_say_that_they_do_not_fit() {
+    let mask = |numbers: &[u16], format: &str| {
+        let raw: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let bytes = encoded(format, &raw, 3, 2, ExtendedColorType::L16);
+        let mut mask = Picture::new();
+        decode_mask(&bytes, &DecodeOptions::default(), &mut mask).map(|()| mask.into_pixels())
+    };
+    for format in ["png", "tiff"] {
+        assert_eq!(mask(&[0, 1, 2, 20, 254, 255], format).unwrap(), [0, 1, 2, 20, 254, 255]);
+        let error = mask(&[0, 1, 2, 20, 254, 256], format).unwrap_err().to_string();
+        assert!(error.contains("the number 256") && error.contains("0 to 255"), "{error}");
+    }
+}
+
+#[test]
 fn the_first_frame_of_a_gif_is_taken() {
     let mut pixels = vec![200; 12 * 8 * 3];
     pixels[..3].copy_from_slice(&[10, 20, 30]);

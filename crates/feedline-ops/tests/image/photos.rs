@@ -19,12 +19,11 @@ fn photographs() -> Vec<PathBuf> {
 }
 
 #[test]
-fn both_decoders_give_the_same_pixels_of_photographs() {
+fn crops_of_photographs_are_what_decoding_everything_gives_there() {
     let (mut whole, mut picture, mut scratch) =
         (Picture::new(), Picture::new(), Scratch::default());
     for path in photographs() {
         let bytes = std::fs::read(&path).expect("a photograph");
-        // By libjpeg alone, and with the entropy decoder in its place.
         decode(&bytes, &DecodeOptions::default(), &mut whole).expect("a good file");
         let decoder = Decoder::open(&bytes, &Limits::default()).expect("a good file");
         decoder.picture(&Recipe::default(), &mut picture, &mut scratch).expect("a good file");

@@ -4,6 +4,8 @@ mod entropy;
 mod markers;
 mod session;
 mod sys;
+#[cfg(test)]
+mod test;
 
 pub(super) use entropy::Entropy;
 pub(super) use markers::header;

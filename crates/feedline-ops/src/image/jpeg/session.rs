@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Entropy, entropy, sys};
-use crate::image::{Color, Format, ImageError, Limits};
+use crate::image::{Color, Format, Header, ImageError, Limits};
 
 /// What the library is asked to put out. Keep the order in step with `shim.c`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,24 @@ pub(in crate::image) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Reads the header and checks it against the limits. Baseline files are decoded by `entropy`, others, and
-    /// all without it, by the library alone.
+    /// Starts with a file whose header was read before, and checks it against the limits. Baseline files are decoded
+    /// by `entropy`, others by the library alone. There is one rule for every use of a file: the library passes over
+    /// codes that its tables do not have, but for a few, and makes up what they might have said; `entropy` refuses them.
     pub(in crate::image) fn open(
+        bytes: &'a [u8],
+        header: &Header,
+        limits: &Limits,
+        entropy: &'a mut Entropy,
+    ) -> Result<Self, ImageError> {
+        let session = Self::begin(bytes, limits, Some(entropy))?;
+        if (session.facts.width, session.facts.height) != (header.width, header.height) {
+            return Err(ImageError::decode(Format::Jpeg, "two frames of different size"));
+        }
+        Ok(session)
+    }
+
+    /// Starts with a file, and without `entropy` leaves all of it to the library.
+    pub(super) fn begin(
         bytes: &'a [u8],
         limits: &Limits,
         entropy: Option<&'a mut Entropy>,
@@ -90,11 +105,6 @@ impl<'a> Session<'a> {
         let depth = if facts.multiple_scans != 0 { 4 + 2 * u64::from(facts.components) } else { 4 };
         limits.check(facts.width, facts.height, depth)?;
         Ok(session)
-    }
-
-    /// Width and height of the whole picture.
-    pub(in crate::image) fn size(&self) -> (u32, u32) {
-        (self.facts.width, self.facts.height)
     }
 
     /// Whether the scan's data ends with the marker that it should, as far as can be told without decoding. A
