@@ -16,6 +16,8 @@ BIN := $(CURDIR)/$(VENV)/bin
 STEP := scripts/step
 DENY_VERSION := 0.20.2
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/feedline
+# Every test has a limit of its own. This one, in seconds, is for what hangs outside of tests.
+LAST_RESORT := 7200
 DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
 # rustup keeps its toolchains next to .cargo. With another HOME than that of the user who
@@ -82,7 +84,9 @@ stubs: target/wheels/.built ## Regenerate python/feedline/_feedline.pyi from the
 loom: ## Model-check the concurrent parts
 	@export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_LTO=off; \
 	export LOOM_MAX_PREEMPTIONS="$${LOOM_MAX_PREEMPTIONS:-3}"; \
-	$(STEP) loom timeout 600 cargo test -p feedline-core -p feedline-ipc --release --locked --lib models::
+	models="cargo test -p feedline-core -p feedline-ipc --release --locked --lib"; \
+	$(STEP) loom-build $$models --quiet --no-run; \
+	$(STEP) loom timeout $(LAST_RESORT) $$models models::
 
 soak: $(VENV)/.installed ## Run the long tests that `make test` leaves out
 	@$(STEP) soak-rust scripts/test-rust soak
@@ -126,7 +130,7 @@ test-doc: $(VENV)/.ready
 	@$(STEP) test-doc cargo test --quiet --workspace --doc --locked
 
 test-python: $(VENV)/.installed
-	@$(STEP) test-python timeout 900 $(BIN)/pytest tests/python --pyargs feedline
+	@$(STEP) test-python timeout $(LAST_RESORT) $(BIN)/pytest tests/python --pyargs feedline
 
 # ---- set-up: each stamp is made again only when something before it changed
 

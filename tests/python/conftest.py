@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from patience import PATIENCE
+
 # Modules of the tests themselves. Workers that are started rather than forked inherit the path.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
@@ -17,16 +19,26 @@ settings.register_profile("feedline", deadline=None, derandomize=True, print_blo
 settings.load_profile("feedline")
 
 
+def pytest_collection_modifyitems(config, items):
+    """Let marks make a test's limit longer, never shorter: it is there for deadlocks alone."""
+    least = float(config.getini("timeout"))
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        limit = (*mark.args, mark.kwargs.get("timeout", 0))[0] if mark else least
+        if limit < least:
+            item.add_marker(pytest.mark.timeout(least), append=False)
+
+
 @pytest.fixture
 def program(tmp_path):
     """Run a Python program in a process of its own; what it leaves behind goes to `tmp_path`."""
 
-    def run(source, *arguments, timeout=30, check=True):
+    def run(source, *arguments, timeout=PATIENCE, check=True):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", textwrap.dedent(source), *arguments],
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=timeout and max(timeout, PATIENCE),
             cwd=tmp_path,
             check=False,
         )

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from patience import PATIENCE
+
 TINY = ["--set", "batch_size=4", "--set", "batches=3", "--set", "delay_ms=1", "--rounds", "1"]
 TINY += ["--set", "shape=[3,8,8]"]
 
 
-def command(*arguments, timeout=85, **settings):
+def command(*arguments, timeout=PATIENCE, **settings):
     return subprocess.run(
         [sys.executable, "-m", "feedline", "-q", *map(str, arguments)],
         capture_output=True,
@@ -107,14 +109,14 @@ def test_an_interrupted_run_keeps_what_it_has_and_goes_on(tmp_path):
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + PATIENCE
     file = out / "results.jsonl"
     while not (file.exists() and file.read_text().count('"measurement"') >= 1):
         assert time.monotonic() < deadline, "nothing was measured"
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
-    _, complaints = process.communicate(timeout=40)
+    _, complaints = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, complaints
     assert "start the same command again" in complaints
     assert (out / "report.html").exists()
@@ -187,11 +189,10 @@ def test_grid_lists_what_does_not_fit_into_memory(tmp_path):
     assert all(check["agrees"] for check in checks), checks
 
 
-@pytest.mark.timeout(180)  # three processes that import torch and torchvision, one by one
 def test_compare_checks_outputs_of_all_who_are_there(tmp_path):
     few = ["--rounds", "2", "--set", "batches=3", "--set", "batch_size=4", "--set", "samples=12"]
     out = ["--out", tmp_path / "out", "--json"]
-    done = command("bench", "compare", "--quick", *few, *out, timeout=170)
+    done = command("bench", "compare", "--quick", *few, *out)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     there = {point["point"]["contestants"] for point in found["points"]}
@@ -229,7 +230,9 @@ def test_gpus_are_watched_where_there_are_some(tmp_path):
     if compiler is None or not source.exists():
         pytest.skip("needs a C compiler and the sources")
     double = tmp_path / "libnvml_double.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", double, source], check=True, timeout=60)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", double, source], check=True, timeout=PATIENCE
+    )
     settings = {"env": {**os.environ, "FEEDLINE_NVML": str(double)}}
     few = [*TINY, "--workers", "0", "--set", "batches=20", "--set", "delay_ms=5"]
     few += ["--contestants", "feedline", "--out", tmp_path / "out"]

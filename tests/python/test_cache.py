@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import feedline
+from patience import PATIENCE
 
 N = 50
 
@@ -147,7 +148,7 @@ def in_processes(folder, count, limit="1GiB"):
     for process in running:
         process.stdin.write("\n")
         process.stdin.flush()
-    answers = [process.communicate(timeout=50) for process in running]
+    answers = [process.communicate(timeout=PATIENCE) for process in running]
     assert [stderr for _, stderr in answers] == [""] * count
     return [json.loads(stdout) for stdout, _ in answers]
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import feedline
+from patience import PATIENCE
 
 
 def command(*arguments, **settings):
@@ -17,7 +18,7 @@ def command(*arguments, **settings):
         [sys.executable, "-m", "feedline", *arguments],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=PATIENCE,
         check=False,
         **settings,
     )
@@ -101,14 +102,14 @@ def test_a_reader_that_leaves_early_is_no_error():
         ["bash", "-c", f"set -o pipefail; {both} | true"],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=PATIENCE,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_ctrl_c_ends_it_at_once():
-    arguments = ["measure", f"a={sys.executable} -c 'import time; print(1); time.sleep(60)'"]
+    arguments = ["measure", f"a={sys.executable} -c 'import time; print(1); time.sleep(3600)'"]
     process = subprocess.Popen(
         [sys.executable, "-m", "feedline", *arguments, "--out", "/dev/stdout"],
         stdout=subprocess.PIPE,
@@ -119,7 +120,7 @@ def test_ctrl_c_ends_it_at_once():
     try:
         assert process.stdout.readline() != "", "the header is written when it begins"
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == -signal.SIGINT
     finally:
         # Its own child is not the terminal's here, so it has not got the signal.

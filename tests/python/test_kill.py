@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
+
 TRAINER = Path(__file__).with_name("trainer_killed.py")
 
 
-def killed(folder, seed, trials, timeout):
+def killed(folder, seed, trials, timeout=PATIENCE):
     done = subprocess.run(
         [sys.executable, TRAINER, folder, str(seed), str(trials)],
         capture_output=True,
@@ -25,7 +27,7 @@ def killed(folder, seed, trials, timeout):
 
 
 def test_twenty_killed_trainings_end_as_if_nothing_had_happened(tmp_path):
-    trials, kills = killed(tmp_path, 1, 20, timeout=55)
+    trials, kills = killed(tmp_path, 1, 20)
     assert trials == 20
     assert kills >= 20, "each was killed once at least, on average"
 

@@ -20,9 +20,10 @@ import pytest
 
 import feedline
 from feedline.errors import ForkError, Superseded
+from patience import PATIENCE
 
 # Generous for a process that should end at once, and far less than what it would wait for.
-SOON = 15
+SOON = PATIENCE
 
 
 def numbers(n=1000):
@@ -39,7 +40,7 @@ INTERRUPTED = """
     def slow(x):
         if x == 5:
             print("waiting", flush=True)
-            time.sleep(60)
+            time.sleep(3600)
         return x
 
     samples = feedline.arrays(np.arange(20)).map(slow)
@@ -70,7 +71,7 @@ def test_ctrl_c_ends_a_wait(settings):
     with subprocess.Popen([sys.executable, "-c", source], **pipes) as process:
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
-        # The sample would take a minute.
+        # The sample would take an hour.
         assert process.communicate(timeout=SOON) == ("interrupted\n", "")
         assert process.returncode == 0
 
@@ -85,7 +86,7 @@ def test_a_handler_of_another_signal_runs_during_a_wait():
     def slow(x):
         if x == 5:
             os.kill(os.getpid(), signal.SIGUSR1)
-            assert release.wait(30)
+            assert release.wait(PATIENCE)
         return x
 
     before = signal.signal(signal.SIGUSR1, handler)
@@ -102,9 +103,9 @@ def test_after_an_interrupt_iteration_can_go_on():
 
     def slow(x):
         if x == 5:
-            assert asked.wait(30)
+            assert asked.wait(PATIENCE)
             os.kill(os.getpid(), signal.SIGINT)
-            assert release.wait(30)
+            assert release.wait(PATIENCE)
         return x
 
     epoch = iter(feedline.Loader(numbers(12).map(slow), batch_size=4, num_workers=1, epochs=1))
@@ -136,7 +137,7 @@ def in_a_fork(work):
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(code)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -237,7 +238,7 @@ def test_processes_of_multiprocessing_can_be_forked():
     process = multiprocessing.get_context("fork").Process(target=work)
     process.start()
     error = answers.get()
-    process.join(30)
+    process.join(PATIENCE)
     assert process.exitcode == 0
     assert isinstance(error, ForkError)
 
@@ -270,7 +271,7 @@ PREPARE = """
     def sleeping(x):
         if x > 8:
             entered.set()
-            time.sleep(300)
+            time.sleep(3600)
         return x
 
     def spinning(x):
@@ -442,7 +443,7 @@ def threads():
 
 def wait_for(condition):
     """For what another thread is just about to do."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -473,7 +474,7 @@ def test_a_function_may_drop_the_loader_that_calls_it():
 
     def drop(x):
         if x == 15:
-            go.wait(30)
+            go.wait(PATIENCE)
             held.clear()
             dropped.set()
         return x
@@ -481,7 +482,7 @@ def test_a_function_may_drop_the_loader_that_calls_it():
     held.append(iter(feedline.Loader(numbers().map(drop), batch_size=10, num_workers=1)))
     next(held[0])
     go.set()
-    assert dropped.wait(30)
+    assert dropped.wait(PATIENCE)
 
 
 def test_a_loader_in_a_cycle_is_collected_with_its_threads():

@@ -9,6 +9,7 @@ import pytest
 
 import feedline
 from feedline.errors import SampleError, TooManyErrors
+from patience import PATIENCE
 
 WORKERS = [0, 1, 2, 4]
 
@@ -145,7 +146,7 @@ def test_in_ready_order_a_slow_sample_holds_up_nothing_but_itself():
 
     def slow(x):
         if x == 3:
-            assert release.wait(30)
+            assert release.wait(PATIENCE)
         return x
 
     loader = feedline.Loader(
@@ -311,11 +312,11 @@ def test_a_sample_that_hangs_is_given_up():
 
     def hang(x):
         if x == 5:
-            release.wait(30)
+            release.wait(PATIENCE)
         return x
 
     loader = feedline.Loader(
-        numbers(20).map(hang), batch_size=4, sample_timeout=0.2, num_workers=2, epochs=1
+        numbers(20).map(hang), batch_size=4, sample_timeout=2, num_workers=2, epochs=1
     )
     epoch = iter(loader)
     try:

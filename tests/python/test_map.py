@@ -9,6 +9,7 @@ import torch
 
 import feedline
 from feedline.errors import SampleError
+from patience import PATIENCE
 from tiny import first_failure, numbers, whole
 
 # ---- map: what a function gets and returns
@@ -313,7 +314,7 @@ def test_only_functions_are_mapped_and_only_over_samples():
 
 
 def test_several_workers_are_in_the_function_at_once():
-    meet = threading.Barrier(2, timeout=20)
+    meet = threading.Barrier(2, timeout=PATIENCE)
 
     def together(x):
         if x > 0:
@@ -331,7 +332,7 @@ def test_other_work_goes_on_while_a_function_waits():
     def wait(x):
         if x == 1:
             entered.set()
-            assert go_on.wait(30)
+            assert go_on.wait(PATIENCE)
         return x
 
     loader = feedline.Loader(numbers(4).map(wait), batch_size=4, num_workers=1, epochs=1)
@@ -339,7 +340,7 @@ def test_other_work_goes_on_while_a_function_waits():
     waiting = threading.Thread(target=lambda: got.append(next(batches)))
     got = []
     waiting.start()
-    assert entered.wait(30)
+    assert entered.wait(PATIENCE)
     # The consumer waits for the worker, the worker for us: neither keeps the GIL.
     assert len(list(feedline.Loader(numbers(100), batch_size=10, epochs=1))) == 10
     go_on.set()

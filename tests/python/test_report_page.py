@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from patience import PATIENCE
+
 CHROMIUM = shutil.which("chromium")
 FLAGS = [
     "--headless",
@@ -71,7 +73,7 @@ def page_address(tmp_path_factory):
         [sys.executable, "-m", "feedline", "report", str(folder)],
         check=True,
         capture_output=True,
-        timeout=50,
+        timeout=PATIENCE,
     )
     return (folder / "report.html").as_uri()
 

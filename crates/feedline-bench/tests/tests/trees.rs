@@ -187,10 +187,10 @@ fn a_contest_of_programs_has_all_figures() {
     let mut settings = Settings::new("programs");
     settings.rounds = 2;
     settings.warmup = 0;
-    let sleep = || CommandSide::new("sleep").args(["0.12"]);
+    let sleep = || CommandSide::new("sleep").args(["0.6"]);
     let report = Contest::new(settings).command("a", sleep()).command("b", sleep()).run().unwrap();
     for side in &report.sides {
-        assert!(side.seconds.unwrap().min >= 0.12, "{side:?}");
+        assert!(side.seconds.unwrap().min >= 0.6, "{side:?}");
         assert!(side.cpu_s.is_some() && side.pss_peak_bytes.is_some(), "{side:?}");
         assert!(side.others_cores.is_some() && side.steal_cores.is_some(), "{side:?}");
     }
