@@ -70,10 +70,10 @@ def run_length_bitmap(image):
     return b"BM" + size + b"\0\0\0\0" + start.to_bytes(4, "little") + words + colours + data
 
 
-def strip(image, compression):
+def strip(image, compression, missing=0):
     content = encoded(image, "TIFF", compression=compression)
     with Image.open(io.BytesIO(content)) as file:
-        return directory_first(file, content)
+        return directory_first(file, content, missing)
 
 
 def files():
@@ -137,6 +137,15 @@ def test_a_file_cut_anywhere_is_refused_or_whole(tmp_path, name):
             assert np.array_equal(pixels, uncut), missing
         if name.startswith("webp"):
             assert (pixels is None) == (pillow(content) is None), missing
+
+
+@pytest.mark.parametrize(
+    "compression", [None, "tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg"]
+)
+def test_a_strip_that_is_too_short_is_refused_however_it_is_counted(tmp_path, compression):
+    gray = Image.fromarray(picture(60, 50)).convert("L")
+    short = [strip(gray, compression, missing) for missing in range(8, 200, 9)]
+    assert ours(tmp_path / "short", short, (60, 50)) == [None] * len(short)
 
 
 def damaged(content, seed, count):

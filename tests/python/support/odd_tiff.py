@@ -36,10 +36,14 @@ def tiff(tags, data=b""):
     return head + extra.replace(b"data", begin) + data
 
 
-def directory_first(pillow, compressed):
-    """Return a file of one strip, which Pillow made and opened, with its data at the end."""
+def directory_first(pillow, compressed, missing=0):
+    """Return a file of one strip, which Pillow made and opened, with its data at the end.
+
+    Bytes that are `missing` at the end of the strip are not counted either.
+    """
     tags = pillow.tag_v2
     (offset,), (length,) = tags[273], tags[279]
+    length -= missing
     kept = {256: 4, 257: 4, 258: 3, 259: 3, 262: 3, 277: 3, 278: 4, 317: 3, 530: 3}
     made = {273: (4, ["data"]), 279: (4, [length])}
     for tag, kind in kept.items():

@@ -191,6 +191,10 @@ pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<(), ImageError> {
         };
         let data = file.part(at, length)?;
         if compression == JPEG {
+            // The decoder makes up what is missing.
+            if memchr::memmem::rfind(data, &[0xff, 0xd9]).is_none() {
+                return Err(ends());
+            }
             let inner = jpeg::header(data)?;
             let (w, h) = (u64::from(inner.width), u64::from(inner.height));
             if w != chunk_width || h > chunk_height {
