@@ -289,6 +289,11 @@ class Source:
         """
         Keeps finished samples in memory.
         """
+    @property
+    def calls_python(self, /) -> bool:
+        """
+        Whether making a sample calls Python functions.
+        """
     def classes(self, /) -> list[str] | None:
         """
         Names of the classes that the labels count through, where the source has such.
@@ -404,7 +409,7 @@ class Source:
         """
     def select(self, /, indices: SupportsGetItem[int, SupportsIndex]) -> Source:
         """
-        The listed samples.
+        The listed samples. What is done to whole batches is done to theirs.
         """
     def traced(self, /, most: SupportsIndex) -> tuple[Source, Trace]:
         """

@@ -500,6 +500,9 @@ class Images(Pipeline):
                 return place
         return None
 
+    def _batch_operations(self) -> tuple[str, ...]:
+        return tuple(name for name, *_ in self._mixtures)
+
     def _refuse_mixture(self, operation: str) -> None:
         super()._refuse_mixture(operation)
         if self._mixtures and operation != "select":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
@@ -11,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from feedline import _arguments
+from feedline import _arguments, randomness
 from feedline._feedline import NativeLoader, Source
+from feedline._samples import samples_of
 from feedline.image_operations import ImageOperations
 from feedline.recipes import Portable, Recipe, again
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Sequence
 
     from feedline.pictures import Images
@@ -91,7 +92,15 @@ class Pipeline(ImageOperations):
         """Make one sample: for looking at it, and for datasets that are made of this one.
 
         A loader is made for it, so this is no way to go through many samples. Random operations
-        draw the numbers that they draw for this sample in the first epoch of a loader with seed 0.
+        draw anew with each call: from torch's generator if torch is loaded, so that they repeat
+        after ``torch.manual_seed`` and differ between the workers and epochs of torch's
+        DataLoader, else from NumPy's (``numpy.random.seed``). Inside a function or a dataset that
+        has a `feedline.rng` they follow from that.
+
+        Raises
+        ------
+        ValueError
+            If the pipeline has an operation on whole batches, such as mixup.
 
         Examples
         --------
@@ -101,17 +110,78 @@ class Pipeline(ImageOperations):
         >>> int(number), int(square)
         (9, 81)
         """
+        (place,) = self._places([index])
+        if operations := self._batch_operations():
+            name = operations[0]
+            msg = (
+                f"{name} mixes whole batches, and here a single sample is asked for; iterate over "
+                "the pipeline (or torch's Subset of it) by feedline.torch.DataLoader, or leave "
+                f"{name} out and mix batches in the training loop"
+            )
+            raise ValueError(msg)
+        (sample,) = self._made([place], threads=0)
+        return sample
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Make the samples of a batch together; torch's DataLoader calls it where there is one.
+
+        Operations on whole batches, such as mixup, are done to this one. Random numbers are drawn
+        as for single samples, once for the batch.
+
+        Parameters
+        ----------
+        indices
+            Which samples; one given twice comes twice, with random numbers of its own.
+
+        Returns
+        -------
+        list
+            The samples: tuples, or dicts where fields are named.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> [int(number) for (number,) in feedline.arrays(np.arange(10)).__getitems__([3, -1])]
+        [3, 9]
+        """
+        places = self._places(indices)
+        if not places:
+            return []
+        # A worker is one of several already, and functions take turns whatever the threads.
+        alone = not self._source.calls_python and not randomness.is_worker()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        return self._made(places, threads=min(cores, len(places) // 4) if alone else 0)
+
+    def _places(self, indices: Sequence[int]) -> list[int]:
         total = len(self)
-        place = operator.index(index)
-        if not -total <= place < total:
-            msg = f"index {place} is out of range for {total} samples"
-            raise IndexError(msg)
+        places = [operator.index(index) for index in indices]
+        for place in places:
+            if not -total <= place < total:
+                msg = f"index {place} is out of range for {total} samples"
+                raise IndexError(msg)
+        return [place % total for place in places]
+
+    def _made(self, places: list[int], *, threads: int) -> list[Any]:
         self._check_loadable()
-        chosen = {"indices": [place % total], "batch_size": 1, "num_workers": 0, "epochs": 1}
-        (batch,) = NativeLoader(self._source, self._named, "numpy", chosen).epoch()
-        if self._named:
-            return {name: values[0] for name, values in batch.items()}
-        return tuple(values[0] for values in batch)
+        source = self._source
+        settings: dict[str, object] = {
+            "batch_size": len(places),
+            "indices": places,
+            "seed": randomness.drawn_seed(),
+            "num_workers": threads,
+            "epochs": 1,
+        }
+        if len(set(places)) < len(places):
+            # Random numbers go by index, and one that is asked for twice shall draw twice.
+            source = source.select(places)
+            del settings["indices"]
+        (batch,) = NativeLoader(source, self._named, "numpy", settings).epoch()
+        return samples_of(batch, source.fields())
+
+    def _batch_operations(self) -> tuple[str, ...]:
+        """Return the names of the operations on whole batches."""
+        return ()
 
     @property
     def fields(self) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,6 +79,33 @@ def rng() -> np.random.Generator:
         thread.generator = generator(*making[:4])
         thread.drawn_for = making
     return thread.generator
+
+
+def drawn_seed() -> int:
+    """Draw a seed for samples that Python code asks a pipeline for, ``pipeline[i]``.
+
+    Where there is an `rng`, from that. Else from where torchvision's random operations draw: the
+    generator of the worker thread if this is one, or torch's global one, which torch seeds in each
+    worker process from the epoch's base seed. Without torch from NumPy's global generator.
+    """
+    if (current_sample() or thread.making) is not None:
+        return int(rng().integers(2**63))
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return int(np.random.randint(2**63 - 1, dtype=np.int64))  # noqa: NPY002 - users seed it
+    own = getattr(_worker_info(), "rng", None)
+    empty = torch.empty((), dtype=torch.int64, device="cpu")
+    return int(empty.random_(generator=None if own is None else own.torch_generator))
+
+
+def is_worker() -> bool:
+    """Whether this is a worker of some loader, or of another pool of processes."""
+    return multiprocessing.parent_process() is not None or _worker_info() is not None
+
+
+def _worker_info() -> Any:  # noqa: ANN401 - torch's, which may not be loaded
+    data = sys.modules.get("torch.utils.data")
+    return None if data is None else data.get_worker_info()
 
 
 def generator(seed: int, epoch: int, index: int, function: int) -> np.random.Generator:

@@ -252,11 +252,12 @@ impl Source {
         concat.map(|concat| Source::joined(&sources, concat)).map_err(|e| errors::source_error(&e))
     }
 
-    /// The listed samples.
+    /// The listed samples. What is done to whole batches is done to theirs.
     fn select(&self, py: Python<'_>, indices: Vec<u64>) -> PyResult<Source> {
         let select = Select::new(self.dataset(), indices);
+        let alters = self.alters.clone();
         // A choice of samples has no shards any more.
-        let chosen = |select| Source { windows: None, ..self.then(py, select) };
+        let chosen = |select| Source { windows: None, alters, ..self.then(py, select) };
         select.map(chosen).map_err(|e| errors::source_error(&e))
     }
 
@@ -271,6 +272,12 @@ impl Source {
     #[getter]
     fn is_mixture(&self) -> bool {
         self.parts.is_some()
+    }
+
+    /// Whether making a sample calls Python functions.
+    #[getter]
+    fn calls_python(&self) -> bool {
+        self.functions.count() > 0
     }
 
     /// Samples after a Python function. Also returns whether the function makes named fields. What it makes

@@ -15,7 +15,6 @@ from torch.utils.data.dataloader import _DatasetKind, _get_distributed_settings
 
 from feedline._arguments import flag, whole
 from feedline.errors import StateError
-from feedline.pipeline import Pipeline
 from feedline.torch.bookmark import Bookmark, is_stateful
 from feedline.torch.layout import VERSION, About, Start, read, with_workers, without_workers
 from feedline.torch.planned import Planned
@@ -23,6 +22,7 @@ from feedline.torch.sampling import Sampling, draw_seed
 from feedline.torch.seeding import Seeded, moves_global_generators
 from feedline.torch.worker_state import has_states
 from feedline.torch.workers import WorkersIterator
+from feedline.torch.wrapped import as_pipeline
 
 if TYPE_CHECKING:
     from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -278,7 +278,7 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         else:
             index_sampler: Any = self._index_sampler
             Sampling(index_sampler, iter(()), Start()).prepare(start)
-        native = isinstance(self.dataset, Pipeline)
+        native = as_pipeline(self.dataset) is not None
         if self.num_workers:
             book.said = with_workers(start)
         else:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from feedline._arguments import flag, one_of
-from feedline.pipeline import Pipeline
 from feedline.torch.checkpointing import Checkpointing
 from feedline.torch.diary import Diary
 from feedline.torch.inline import InlineIterator
 from feedline.torch.native import NativeIterator, check_settings
 from feedline.torch.processes import ProcessIterator
 from feedline.torch.threads import ThreadIterator
+from feedline.torch.wrapped import as_pipeline, is_of_pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import Dataset, Sampler
     from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    from feedline.pipeline import Pipeline
 
 __all__ = ["DataLoader"]
 
@@ -37,7 +39,8 @@ class DataLoader(Checkpointing[T_co]):
     Parameters
     ----------
     dataset
-        A map-style or iterable dataset, or a `feedline.Pipeline`, which then runs natively.
+        A map-style or iterable dataset, or a `feedline.Pipeline`, which then runs natively; also
+        inside torch's own `Subset` (so after `random_split`) and `ConcatDataset`.
     batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory
         As torch has them.
     drop_last, timeout, worker_init_fn, multiprocessing_context, generator
@@ -144,8 +147,7 @@ class DataLoader(Checkpointing[T_co]):
             )
             raise ValueError(msg)
         self._diary = Diary()
-        if isinstance(self.dataset, Pipeline):
-            check_settings(self)
+        self._pipeline()
         self._init_checkpointing(
             seed=seed,
             rank=rank,
@@ -163,9 +165,9 @@ class DataLoader(Checkpointing[T_co]):
         super().__setattr__(attr, val)
 
     def _get_iterator(self) -> _BaseDataLoaderIter:
-        if isinstance(self.dataset, Pipeline):
-            check_settings(self)
-            return NativeIterator(self)
+        pipeline = self._pipeline()
+        if pipeline is not None:
+            return NativeIterator(self, pipeline)
         if self.num_workers == 0:
             return InlineIterator(self)
         self.check_worker_number_rationality()
@@ -173,9 +175,16 @@ class DataLoader(Checkpointing[T_co]):
             return ThreadIterator(self)
         return ProcessIterator(self)
 
+    def _pipeline(self) -> Pipeline | None:
+        """Return what the engine makes batches of, if it does, as the dataset is now."""
+        pipeline = as_pipeline(self.dataset)
+        if pipeline is not None:
+            check_settings(self, pipeline)
+        return pipeline
+
     def check_worker_number_rationality(self) -> None:
         """Warn, in torch's words, of more worker processes than there are cores."""
-        if self.worker_mode == "process" and not isinstance(self.dataset, Pipeline):
+        if self.worker_mode == "process" and not is_of_pipelines(self.dataset):
             super().check_worker_number_rationality()
 
     def stats(self) -> dict[str, Any]:

@@ -7,7 +7,8 @@ very long.
 The structure is what `default_collate` makes of a dataset of such samples: a list of fields, or a
 dict where fields have names. A `collate_fn` of the user's gets the samples of a batch, which are
 made natively all the same; it runs in the thread of the loop. So it is with batches of different
-sizes, as a batch sampler may ask for.
+sizes, as a batch sampler may ask for; except where a pipeline mixes whole batches: then each run of
+equally large ones is a stretch of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch.utils.data import default_collate
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from feedline._feedline import NativeLoader
+from feedline._samples import samples_of
 from feedline.errors import SampleError
 from feedline.torch.bookmark import Counted
 from feedline.torch.seeding import sample_seed
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from feedline._feedline import NativeEpoch
+    from feedline.pipeline import Pipeline
     from feedline.torch.dataloader import DataLoader
 
 __all__ = ["NativeIterator", "check_settings"]
@@ -42,13 +45,15 @@ STRETCH = 1 << 20
 _NEXT_SEED = 0x9E3779B97F4A7C15
 
 
-def check_settings(loader: DataLoader[Any]) -> None:
+def check_settings(loader: DataLoader[Any], pipeline: Pipeline) -> None:
     """Refuse what a loader of a pipeline cannot do.
 
     Parameters
     ----------
     loader
         A loader of a pipeline.
+    pipeline
+        Which one.
 
     Raises
     ------
@@ -62,8 +67,15 @@ def check_settings(loader: DataLoader[Any]) -> None:
         )
         raise ValueError(msg)
     if loader.collate_fn is default_collate:
-        loader.dataset._check_loadable()  # type: ignore[attr-defined]
-    if loader.dataset._source.is_mixture:  # type: ignore[attr-defined]
+        pipeline._check_loadable()
+    if not loader._auto_collation and (operations := pipeline._batch_operations()):
+        name = operations[0]
+        msg = (
+            f"{name} mixes whole batches, and batch_size=None delivers single samples; pass a "
+            f"batch_size, or leave {name} out"
+        )
+        raise ValueError(msg)
+    if pipeline._source.is_mixture:
         msg = (
             "a mixture decides itself how often each sample comes, and here the sampler does; use "
             "feedline.Loader"
@@ -78,9 +90,11 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
     ----------
     loader
         Whose batches.
+    pipeline
+        What they are made of.
     """
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: DataLoader[Any], pipeline: Pipeline) -> None:
         self._bookmark = loader._bookmark
         self._expect_epoch(loader.generator)
         super().__init__(loader)
@@ -91,7 +105,8 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
             msg = "_SingleProcessDataLoaderIter requires timeout == 0"
             raise AssertionError(msg)
         self._profile_name = "enumerate(DataLoader)#NativeIterator.__next__"
-        self._pipeline: Any = loader.dataset
+        self._pipeline = pipeline
+        self._mixes = bool(pipeline._batch_operations())
         self._prefetch = (loader.prefetch_factor or 1) * max(self._num_workers, 1)
         self._plain = self._collate_fn is default_collate
         self._native: NativeLoader | None = None
@@ -114,6 +129,8 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._sampling = self._latest.sample(self._index_sampler, self._raw_sampler_iter)
         self._sizes: deque[int] = deque()
         self._samples: list[Any] = []
+        # What was read from the sampler and belongs to the next stretch.
+        self._held: list[Any] | None = None
         self._running: NativeEpoch | None = None
         self._over: Exception | None = None
         if self._num_workers > 0:
@@ -141,6 +158,8 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
 
     def _whole_batch(self) -> Any:  # noqa: ANN401 - the engine's batch
         batch = self._take()
+        if not self._plain:
+            return self._collate_fn(samples_of(batch, self._pipeline._source.fields()))
         return batch if self._pipeline._named else list(batch)
 
     def _collated_batch(self) -> Any:  # noqa: ANN401 - what the collate function makes
@@ -153,7 +172,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
                 failure = failure or error
                 self._samples.append(None)
             else:
-                self._samples.append(_first(batch))
+                self._samples += samples_of(batch, self._pipeline._source.fields())
         self._sizes.popleft()
         samples, self._samples = self._samples, []
         if failure is not None:
@@ -184,9 +203,12 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         samples = 0
         try:
             while samples < STRETCH:
-                item = next(self._sampler_iter)
-                batches.append(list(item) if self._auto_collation else [item])
-                samples += len(batches[-1])
+                batch = self._next_indices()
+                if self._mixes and batches and not _goes_with(batches, batch):
+                    self._held = batch
+                    break
+                batches.append(batch)
+                samples += len(batch)
         except Exception as over:
             # The end, or an error of the sampler's, which comes after what it gave before.
             self._over = over
@@ -195,11 +217,18 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         sizes = [len(batch) for batch in batches]
         # The engine makes the user's batches if all but the last are equally large.
         alike = sizes[0] > 0 and set(sizes[:-1]) <= {sizes[0]} and 0 < sizes[-1] <= sizes[0]
-        self._whole = self._plain and self._auto_collation and alike
+        self._whole = (self._plain or self._mixes) and self._auto_collation and alike
         self._sizes.extend(sizes)
         if samples:
             indices = _indices(itertools.chain.from_iterable(batches), samples, len(self._pipeline))
             self._start(indices, sizes[0] if self._whole else 1, max(sizes))
+
+    def _next_indices(self) -> list[Any]:
+        if self._held is not None:
+            held, self._held = self._held, None
+            return held
+        item = next(self._sampler_iter)
+        return list(item) if self._auto_collation else [item]
 
     def _start(self, indices: list[int], batch_size: int, largest: int) -> None:
         self._let_go()
@@ -237,11 +266,9 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
             self._let_go()
 
 
-def _first(batch: Any) -> Any:  # noqa: ANN401 - a batch of one
-    """Return the only sample of a batch."""
-    if isinstance(batch, dict):
-        return {name: values[0] for name, values in batch.items()}
-    return tuple(values[0] for values in batch)
+def _goes_with(batches: list[list[Any]], batch: list[Any]) -> bool:
+    """Whether the engine can make a batch after others: all alike, the last perhaps smaller."""
+    return len(batches[-1]) == len(batches[0]) >= len(batch) > 0
 
 
 def _indices(given: Iterable[Any], count: int, total: int) -> list[int]:
