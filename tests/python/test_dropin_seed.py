@@ -126,7 +126,11 @@ def test_an_epoch_that_is_left_is_followed_by_the_next():
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_other_ranks_and_batch_sizes_share_what_is_left(drop_last):
     n, ledger, state = 100, Counter(), None
+    left = n
     for world, batch_size, steps in [(3, 4, 2), (2, 3, 5), (4, 2, 100)]:
+        # What the first loop after resuming must have: its share of what is left, no less.
+        whole, share = left // (world * batch_size), -(-left // world)
+        expected = min(steps, whole if drop_last else -(-share // batch_size))
         counts, states = set(), []
         for rank in range(world):
             one = make(
@@ -144,11 +148,97 @@ def test_other_ranks_and_batch_sizes_share_what_is_left(drop_last):
             counts.add(len(batches))
             ledger.update(int(row[0]) for batch in batches for row in batch)
             states.append(one.state_dict())
-        assert len(counts) == 1
+        assert counts == {expected}
+        left -= expected * world * batch_size
         state = states[-1]
     repeated, missing = ledger.total() - len(ledger), n - len(ledger)
     assert repeated <= (0 if drop_last else 3)
     assert missing <= (7 if drop_last else 0)
+
+
+# Workers, their kind, and whether they persist.
+KEPT = [(0, "process", False), (1, "process", True), (2, "thread", False), (2, "thread", True)]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(("workers", "kind", "persistent"), KEPT)
+def test_the_first_loop_after_resuming_has_the_rest_and_the_others_are_whole(
+    workers, kind, persistent, drop_last
+):
+    def make(batch_size, rank=0, world=1):
+        return make_plain(
+            (workers, kind),
+            batch_size=batch_size,
+            persistent_workers=persistent,
+            drop_last=drop_last,
+            rank=rank,
+            world_size=world,
+        )
+
+    def loops(loader):
+        return [[i for batch in loader for i in batch.tolist()] for _ in range(3)]
+
+    for cut, batch_size, world in [
+        (1, 3, 1),
+        (1, 5, 1),
+        (7, 3, 1),
+        (4, 4, 2),
+        (8, 3, 1),
+        (8, 5, 2),
+    ]:
+        first = make(5)
+        iterator = iter(first)
+        taken = [i for batch in itertools.islice(iterator, cut) for i in batch.tolist()]
+        state = json.loads(json.dumps(first.state_dict()))
+        del iterator
+        ranks = []
+        for rank in range(world):
+            second = make(batch_size, rank, world)
+            second.load_state_dict(state)
+            ranks.append(loops(second))
+        rest, *wholes = ([i for loop in same for i in loop] for same in zip(*ranks, strict=True))
+        lost = 40 - len(taken) - len(rest)
+        assert 0 <= lost < (world * batch_size if drop_last else 1), (cut, batch_size, world)
+        assert len({*taken, *rest}) == 40 - lost
+        for whole in wholes:
+            most = 40 // (world * batch_size) * world * batch_size
+            assert len(set(whole)) == (most if drop_last else 40)
+
+
+def make_plain(mode, **settings):
+    return make(mode, range(40), **settings)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_end_that_was_not_said_is_said_once_however_often_it_is_resumed(workers):
+    def make():
+        return make_plain((workers, "thread"), batch_size=5)
+
+    reference = make()
+    epochs = [[batch.tolist() for batch in reference] for _ in range(3)]
+    first = make()
+    iterator = iter(first)
+    assert [next(iterator).tolist() for _ in range(8)] == epochs[0]
+    state = first.state_dict()
+    for _ in range(2):
+        again = make()
+        again.load_state_dict(state)
+        iterator = iter(again)
+        state = again.state_dict()
+    assert list(iterator) == []
+    last = make()
+    last.load_state_dict(again.state_dict())
+    for loader in (again, last):
+        assert [[batch.tolist() for batch in loader] for _ in range(2)] == epochs[1:]
+
+
+def test_an_epoch_counts_when_it_is_begun_whether_or_not_a_batch_was_taken():
+    found = []
+    for workers in (0, 2):
+        loader = make((workers, "thread"), Augmented(everything=False))
+        iter(loader)
+        found.append(epochs(loader))
+    assert found[0] == found[1] == epochs(make((0, "thread"), Augmented(everything=False)), 3)[1:]
 
 
 @given(st.data())

@@ -105,7 +105,7 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
             self._check(book.start)
         elif book.planned is not None:
             book.planned.next_epoch()
-        book.epoch = book.planned.epoch if book.planned is not None else book.epoch
+        book.epoch = book.planned.looping if book.planned is not None else book.epoch
         self._warn_of_threads()
         iterator = super().__iter__()
         if book.planned is None:
@@ -236,8 +236,8 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
             self._check_about(start)
         planned = self._planned()
         if planned is not None and isinstance(start.sampler_iter_state, dict):
-            at_end = not start.finished and start.num_yielded > 0
-            planned.resume(start.sampler_iter_state, at_end=at_end, force=self._forced)
+            within = None if start.finished or start.num_yielded == 0 else about.epoch
+            planned.resume(start.sampler_iter_state, within=within, force=self._forced)
 
     def _check_about(self, start: Start) -> None:
         now, then = self._about(), start.about or self._about()

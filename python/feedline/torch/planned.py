@@ -54,7 +54,8 @@ class Planned:
         self.size = batch_size or 1
         self.epoch = 0
         self.begun = False
-        # Set where a state was taken between an epoch's last batch and its end: that comes first.
+        # Set where nothing is left of the epoch that a state was taken in, but its end was not
+        # said: a loop without batches comes before this epoch.
         self._only_end = False
         self._route = NativeRoute(
             samples,
@@ -76,16 +77,22 @@ class Planned:
         if self.begun:
             self.epoch, self._first, self.begun = self.epoch + 1, 0, False
 
+    @property
+    def looping(self) -> int:
+        """The epoch whose batches the next loop delivers, or whose end it says."""
+        return self.epoch - self._only_end
+
     def begin(self) -> Iterator[Any]:
-        """Yield the batches of this epoch from where it goes on."""
+        """Return the batches of this epoch from where it goes on."""
         if self._only_end:
             self._only_end = False
-            return
+            return iter(())
         self.begun = True
-        route, epoch, first = self._route, self.epoch, self._first
-        batches = route.batches(epoch)
-        for start in range(first, batches, _STRETCH):
-            packed = route.samples(epoch, start, start + _STRETCH)
+        return self._batches(self.epoch, self._first)
+
+    def _batches(self, epoch: int, first: int) -> Iterator[Any]:
+        for start in range(first, self._route.batches(epoch), _STRETCH):
+            packed = self._route.samples(epoch, start, start + _STRETCH)
             samples = np.frombuffer(packed, dtype=np.int64).tolist()
             if self.single:
                 yield from samples
@@ -97,15 +104,16 @@ class Planned:
         """Return where it is when so many batches of the epoch have been delivered."""
         return _short(self._route.state(self.epoch, self._first + yielded))
 
-    def resume(self, said: dict[str, Any], *, at_end: bool, force: bool) -> None:
+    def resume(self, said: dict[str, Any], *, within: int | None, force: bool) -> None:
         """Go on where a state was taken.
 
         Parameters
         ----------
         said
             What `state` returned.
-        at_end
-            Whether that was before the iterator had said that the epoch is over, if it was.
+        within
+            The epoch whose batches were being delivered then; None if it was said to be over, or
+            was not begun.
         force
             Do so even if seed or dataset are others.
         """
@@ -115,7 +123,7 @@ class Planned:
         state = _long(said, self._route)
         self.epoch, self._first = self._route.resume(json.dumps(state), force)
         self.begun = False
-        self._only_end = at_end and self._first == 0 and not said.get("start")
+        self._only_end = within is not None and within < self.epoch
 
 
 def _short(whole: Mapping[str, Any]) -> dict[str, Any]:

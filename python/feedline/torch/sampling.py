@@ -57,7 +57,8 @@ class Sampling:
         self._iterator = iterator
         self._start = start
         self._planned = planned
-        self._source: Iterator[Any] | None = None
+        # A plan has begun its epoch even if nobody asks for an index, as it has with workers.
+        self._source: Iterator[Any] | None = None if planned is None else planned.begin()
         self._inner: Any = sampler.sampler if type(sampler) is BatchSampler else sampler
         self._items: Any = None
         said = start.sampler_iter_state if isinstance(start.sampler_iter_state, dict) else {}
@@ -82,7 +83,7 @@ class Sampling:
 
     def __next__(self) -> Any:  # noqa: ANN401 - whatever the sampler yields
         if self._source is None:
-            self._source = self._planned.begin() if self._planned else self._begin()
+            self._source = self._begin()
         while True:
             index = next(self._source)
             number = self._number
