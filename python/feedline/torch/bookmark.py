@@ -7,6 +7,10 @@ dropped ends its workers.
 The seeds of an epoch are drawn when and how torch draws them. A state taken between two epochs must
 say what the next one will be, so they are drawn then, in torch's order, and used by this loader's
 next epoch as well: as long as nobody else draws between the two, everything is as without it.
+
+A loaded state says what was drawn, so its epoch draws nothing. Where the generator has these draws
+still ahead of it, because it was seeded as the first one was, it is moved past them: so the epochs
+that follow draw what they would have drawn.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from feedline.torch.layout import (
     with_workers,
     without_workers,
 )
-from feedline.torch.sampling import Sampling, draw_seed
+from feedline.torch.sampling import Sampling, caught_up, draw_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +149,8 @@ class Latest:
         # The dataset, if it is used here and not by workers.
         self.dataset: Any = None
         self.epoch = book.epoch
-        self._told: set[int] = set()
+        # What each worker said of itself before its first batch.
+        self._told: dict[int, dict[str, Any] | None] = {}
         self._stale: set[int] = set()
         self._snapshot: Start | None = None
 
@@ -175,7 +180,7 @@ class Latest:
 
     def told(self, worker: int, state: dict[str, Any] | None) -> None:
         """Note what a worker's state is before its first batch."""
-        self._told.add(worker)
+        self._told[worker] = state
         self._put(worker, state)
 
     def stamped(self, worker: int, state: dict[str, Any] | None) -> None:
@@ -244,6 +249,8 @@ class Latest:
         about = self.about._replace(epoch=self.epoch)
         first = self._first_step()
         workers = list(self.start.workers) or [None] * self.num_workers
+        if first == 0:
+            workers = [self._told.get(worker) for worker in range(self.num_workers)]
         at_start = replace(
             self.start,
             num_yielded=first,
@@ -398,6 +405,9 @@ class Counted:
             generator, before = self._before_draws
             generator.set_state(before)
             self._before_draws = None
+            start = self._bookmark.start
+            if start is not None and start.is_loaded and start.shared_seed is None:
+                _keep_in_step(generator, start)
 
     def _expect_epoch(self, generator: torch.Generator | None) -> None:
         """Take from the state what must be known before torch draws."""
@@ -422,6 +432,22 @@ class Counted:
             raise
         self._latest.yielded()
         return data
+
+
+def _keep_in_step(generator: torch.Generator, start: Start) -> None:
+    """Move generators past what a state says was drawn, if that is what they are about to draw."""
+    epoch = 0 if start.about is None else start.about.epoch
+    # Two draws in each epoch, and some for whatever else has drawn.
+    most = min(2 * epoch + 8, _MOST_DRAWS)
+    if start.base_seed is not None and not caught_up(generator, start.base_seed, most):
+        return
+    said = start.sampler_iter_state
+    if isinstance(said, dict) and isinstance(said.get("seed"), int):
+        caught_up(torch.default_generator, said["seed"], most)
+
+
+# A few milliseconds.
+_MOST_DRAWS = 2000
 
 
 def live_state(ask: Any, owner: Any) -> Any:  # noqa: ANN401 - functions and iterators

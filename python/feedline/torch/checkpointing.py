@@ -278,10 +278,10 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         else:
             index_sampler: Any = self._index_sampler
             Sampling(index_sampler, iter(()), Start()).prepare(start)
-        native = as_pipeline(self.dataset) is not None
         if self.num_workers:
             book.said = with_workers(start)
         else:
+            native = as_pipeline(self.dataset) is not None
             book.said = without_workers(start, with_base_seed=native)
         book.start = read(book.said)
         book.start.workers = []

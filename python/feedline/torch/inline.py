@@ -60,10 +60,14 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
         if of_fetcher is None or self._dataset_kind != _DatasetKind.Iterable:
             return
         iterator, of_iterator = fetcher.dataset_iter, of_fetcher.get("dataset_iter_state")
-        goes_on = not self._latest.resumed_finished or iterator is fetcher.dataset
-        if of_iterator is not None and isinstance(iterator, Stateful) and goes_on:
+        own = iterator is fetcher.dataset
+        goes_on = not self._latest.resumed_finished
+        if of_iterator is not None and isinstance(iterator, Stateful) and (goes_on or own):
             iterator.load_state_dict(of_iterator)
-        if is_stateful(self._dataset, iterator) and not self._latest.resumed_finished:
+            if not goes_on:
+                # It is where its epoch ended, and begins the next one.
+                fetcher.dataset_iter = iter(fetcher.dataset)
+        if is_stateful(self._dataset, iterator) and goes_on:
             fetcher.ended = of_fetcher.get("fetcher_ended", False)
 
     def _note(self, loader: DataLoader[Any]) -> None:

@@ -114,7 +114,9 @@ def without_workers(start: Start, *, with_base_seed: bool = False) -> dict[str, 
         "_iterator_finished": start.finished,
         "_feedline": str(start.about),
     }
-    if with_base_seed:
+    said = start.sampler_iter_state if isinstance(start.sampler_iter_state, dict) else {}
+    if with_base_seed or not {"at", "seed"} & said.keys():
+        # Not torchdata's. It tells where the generator was, unless the sampler's seed does.
         state["_base_seed"] = start.base_seed
     return state | _generator(start)
 

@@ -101,6 +101,13 @@ class ProcessIterator(WorkersIterator):
         _utils.signal_handling._set_SIGCHLD_handler()
         self._worker_pids_set = True
 
+    def _states(self) -> tuple[dict[str, Any] | None, ...]:
+        if self._latest.resumed_finished and not self._persistent_workers:
+            # Each epoch has new workers, with copies of the dataset as it is here: what those of
+            # the epoch before said of theirs is gone, as it is without an interruption.
+            return ()
+        return super()._states()
+
     def _shutdown_workers(self) -> None:
         # When the interpreter goes, `multiprocessing` has ended all daemons by itself.
         if self._shutdown or not self._is_at_home() or _utils.python_exit_status is not False:

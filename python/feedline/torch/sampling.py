@@ -23,12 +23,21 @@ if TYPE_CHECKING:
 
     from feedline.torch.planned import Planned
 
-__all__ = ["Sampling", "draw_seed"]
+__all__ = ["Sampling", "caught_up", "draw_seed"]
 
 
 def draw_seed(generator: torch.Generator | None = None) -> int:
     """Draw a seed as torch does."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+def caught_up(generator: torch.Generator, seed: int, most: int) -> bool:
+    """Draw until `seed` was drawn, at most so often; put the generator back if it does not come."""
+    before = generator.get_state()
+    if any(draw_seed(generator) == seed for _ in range(most)):
+        return True
+    generator.set_state(before)
+    return False
 
 
 class Sampling:

@@ -131,16 +131,16 @@ def restored(
         terms.dataset.load_state_dict(of_dataset)
     fetcher: Any = terms.fetcher()
     of_fetcher = state.get("fetcher_state")
-    if of_fetcher is not None and terms.dataset_kind == _DatasetKind.Iterable:
-        of_iterator = of_fetcher.get("dataset_iter_state")
-        own = fetcher.dataset_iter is fetcher.dataset
-        if (
-            of_iterator is not None
-            and isinstance(fetcher.dataset_iter, Stateful)
-            and (goes_on or own)
-        ):
-            fetcher.dataset_iter.load_state_dict(of_iterator)
-        if goes_on and (of_dataset is not None or of_iterator is not None):
-            # Some datasets are back at their start by then.
-            fetcher.ended = of_fetcher.get("fetcher_ended", False)
+    if of_fetcher is None or terms.dataset_kind != _DatasetKind.Iterable:
+        return fetcher  # type: ignore[no-any-return]
+    of_iterator = of_fetcher.get("dataset_iter_state")
+    own = fetcher.dataset_iter is fetcher.dataset
+    if of_iterator is not None and isinstance(fetcher.dataset_iter, Stateful) and (goes_on or own):
+        fetcher.dataset_iter.load_state_dict(of_iterator)
+    if not goes_on:
+        # A dataset that is its own iterator is where its epoch ended, and begins the next one.
+        return terms.fetcher() if own else fetcher
+    if of_dataset is not None or of_iterator is not None:
+        # Some datasets are back at their start by then.
+        fetcher.ended = of_fetcher.get("fetcher_ended", False)
     return fetcher  # type: ignore[no-any-return]

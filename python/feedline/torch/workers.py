@@ -254,11 +254,15 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             init_fn=self._worker_init_fn,
             num_workers=self._num_workers,
             shared_seed=self._shared_seed,
-            states=tuple(self._latest.start.workers),
+            states=self._states(),
             goes_on=not self._latest.resumed_finished,
             seed=self._seed,
             seed_everything=self._seeds_everything,
         )
+
+    def _states(self) -> tuple[dict[str, Any] | None, ...]:
+        """Return where the workers' own objects begin."""
+        return tuple(self._latest.start.workers)
 
     def _pinning(self) -> queue.Queue[Any]:
         """Start torch's thread that copies batches into page-locked memory."""
