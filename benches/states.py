@@ -20,7 +20,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import feedline
 from feedline.torch import DataLoader
-from feedline.torch.seeding import Seeded
+from feedline.torch.order.seeding import Seeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -113,7 +113,7 @@ def merge_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     [3, 5, 6, 7]
     """
     if any("_feedline" in state for state in states):
-        from feedline.torch.planned import merged_states  # needs torch, as those states do
+        from feedline.torch.order.planned import merged_states  # needs torch, as those states do
 
         return merged_states(states)
     return _feedline.merge_states([json.dumps(dict(state)) for state in states])

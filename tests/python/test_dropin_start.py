@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from dropin_started import Counted, Meeting, Shared, first_of  # noqa: E402
 
 from feedline.torch import DataLoader  # noqa: E402
-from feedline.torch.parcel import Parcel  # noqa: E402
+from feedline.torch.workers.parcel import Parcel  # noqa: E402
 
 # Two interpreters import torch.
 pytestmark = pytest.mark.timeout(85)

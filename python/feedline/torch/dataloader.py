@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from feedline._arguments import flag, one_of
-from feedline.torch.checkpointing import Checkpointing
-from feedline.torch.diary import Diary
-from feedline.torch.inline import InlineIterator
-from feedline.torch.native import NativeIterator, check_settings
-from feedline.torch.processes import ProcessIterator
-from feedline.torch.threads import ThreadIterator
-from feedline.torch.wrapped import as_pipeline, is_of_pipelines
+from feedline.torch.iterators.diary import Diary
+from feedline.torch.iterators.inline import InlineIterator
+from feedline.torch.iterators.native import NativeIterator, check_settings
+from feedline.torch.iterators.processes import ProcessIterator
+from feedline.torch.iterators.threads import ThreadIterator
+from feedline.torch.iterators.wrapped import as_pipeline, is_of_pipelines
+from feedline.torch.states.checkpointing import Checkpointing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

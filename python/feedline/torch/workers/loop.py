@@ -16,9 +16,8 @@ from torch.utils.data._utils.worker import _IterableDatasetStopIteration, _Resum
 from torch.utils.data.dataloader import _DatasetKind
 from torch.utils.data.graph_settings import apply_random_seed
 
-from feedline.torch.fetching import Fetching, Terms, locked
-from feedline.torch.layout import COUNT
-from feedline.torch.worker_state import (
+from feedline.torch.states.layout import COUNT
+from feedline.torch.states.worker_state import (
     Asked,
     AskState,
     Ended,
@@ -26,6 +25,7 @@ from feedline.torch.worker_state import (
     restored,
     state_of_worker,
 )
+from feedline.torch.workers.fetching import Fetching, Terms, locked
 
 if TYPE_CHECKING:
     import threading

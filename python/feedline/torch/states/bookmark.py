@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import IterDataPipe
 
-from feedline.torch.layout import (
+from feedline.torch.order.sampling import Sampling, caught_up, draw_seed
+from feedline.torch.states.layout import (
     COUNT,
     About,
     Start,
@@ -32,12 +33,11 @@ from feedline.torch.layout import (
     with_workers,
     without_workers,
 )
-from feedline.torch.sampling import Sampling, caught_up, draw_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from feedline.torch.planned import Planned
+    from feedline.torch.order.planned import Planned
 
 __all__ = ["Bookmark", "Counted"]
 

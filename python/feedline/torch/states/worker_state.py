@@ -13,12 +13,12 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data._utils.worker import _IterableDatasetStopIteration
 from torch.utils.data.dataloader import _DatasetKind
 
-from feedline.torch.layout import Stateful, state_of
+from feedline.torch.states.layout import Stateful, state_of
 
 if TYPE_CHECKING:
     from torch.utils.data._utils.fetch import _BaseDatasetFetcher
 
-    from feedline.torch.fetching import Terms
+    from feedline.torch.workers.fetching import Terms
 
 __all__ = ["AskState", "Asked", "Ended", "Stamped", "has_states", "restored", "state_of_worker"]
 

@@ -15,14 +15,14 @@ from torch.utils.data.dataloader import _DatasetKind, _get_distributed_settings
 
 from feedline._arguments import flag, whole
 from feedline.errors import StateError
-from feedline.torch.bookmark import Bookmark, is_stateful
-from feedline.torch.layout import VERSION, About, Start, read, with_workers, without_workers
-from feedline.torch.planned import Planned
-from feedline.torch.sampling import Sampling, draw_seed
-from feedline.torch.seeding import Seeded, moves_global_generators
-from feedline.torch.worker_state import has_states
-from feedline.torch.workers import WorkersIterator
-from feedline.torch.wrapped import as_pipeline
+from feedline.torch.iterators.with_workers import WorkersIterator
+from feedline.torch.iterators.wrapped import as_pipeline
+from feedline.torch.order.planned import Planned
+from feedline.torch.order.sampling import Sampling, draw_seed
+from feedline.torch.order.seeding import Seeded, moves_global_generators
+from feedline.torch.states.bookmark import Bookmark, is_stateful
+from feedline.torch.states.layout import VERSION, About, Start, read, with_workers, without_workers
+from feedline.torch.states.worker_state import has_states
 
 if TYPE_CHECKING:
     from torch.utils.data.dataloader import _BaseDataLoaderIter

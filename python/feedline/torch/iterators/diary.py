@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from feedline.torch.native import NativeIterator
+    from feedline.torch.iterators.native import NativeIterator
 
 __all__ = ["Diary"]
 

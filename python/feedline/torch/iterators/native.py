@@ -26,8 +26,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from feedline._feedline import NativeLoader
 from feedline._samples import samples_of
 from feedline.errors import SampleError
-from feedline.torch.bookmark import Counted
-from feedline.torch.seeding import sample_seed
+from feedline.torch.order.seeding import sample_seed
+from feedline.torch.states.bookmark import Counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -26,9 +26,9 @@ from torch.utils.data.dataloader import (
     _sharding_worker_init_fn,
 )
 
-from feedline.torch.bookmark import Counted, live_state
-from feedline.torch.fetching import Terms
-from feedline.torch.worker_state import Asked, AskState, Ended, Stamped, has_states
+from feedline.torch.states.bookmark import Counted, live_state
+from feedline.torch.states.worker_state import Asked, AskState, Ended, Stamped, has_states
+from feedline.torch.workers.fetching import Terms
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader

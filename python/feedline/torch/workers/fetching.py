@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.utils.data.dataloader import _DatasetKind
 
-from feedline.torch.seeding import Seeded
+from feedline.torch.order.seeding import Seeded
 
 if TYPE_CHECKING:
     import threading

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
-from feedline.torch.bookmark import Counted, is_stateful, live_state
-from feedline.torch.fetching import Fetching
-from feedline.torch.layout import Stateful
-from feedline.torch.seeding import Seeded, kept
-from feedline.torch.worker_state import state_of_worker
+from feedline.torch.order.seeding import Seeded, kept
+from feedline.torch.states.bookmark import Counted, is_stateful, live_state
+from feedline.torch.states.layout import Stateful
+from feedline.torch.states.worker_state import state_of_worker
+from feedline.torch.workers.fetching import Fetching
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader

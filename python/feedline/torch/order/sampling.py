@@ -16,12 +16,12 @@ import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
-from feedline.torch.layout import Start, Stateful, state_of
+from feedline.torch.states.layout import Start, Stateful, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from feedline.torch.planned import Planned
+    from feedline.torch.order.planned import Planned
 
 __all__ = ["Sampling", "caught_up", "draw_seed"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from feedline._feedline import NativeRoute, merge_states
 from feedline.errors import StateError
-from feedline.torch.layout import read, with_workers, without_workers
+from feedline.torch.states.layout import read, with_workers, without_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

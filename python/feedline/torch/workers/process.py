@@ -13,12 +13,12 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data._utils import worker as torch_worker
 
 from feedline._transport import collate_into
-from feedline.torch.worker import reseeded, serve
+from feedline.torch.workers.loop import reseeded, serve
 
 if TYPE_CHECKING:
     from feedline._transport import WorkerEnd
-    from feedline.torch.fetching import Terms
-    from feedline.torch.flag import Flag
+    from feedline.torch.workers.fetching import Terms
+    from feedline.torch.workers.flag import Flag
 
 __all__ = ["work"]
 

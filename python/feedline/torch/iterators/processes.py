@@ -1,7 +1,7 @@
 """Batches made by processes over shared memory: `worker_mode="process"`.
 
-Which worker makes which batch, and what is delivered when, is torch's; see `workers.py`. What is
-ours is the way: tasks and batches go through a `feedline._transport.Hub`.
+Which worker makes which batch, and what is delivered when, is torch's; see `with_workers.py`. What
+is ours is the way: tasks and batches go through a `feedline._transport.Hub`.
 
 How workers end, and what must not go wrong:
 
@@ -33,14 +33,14 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils
 
 from feedline._transport import Hub, codec
-from feedline.torch.flag import Flag
-from feedline.torch.parcel import NotOnceError, Parcel
-from feedline.torch.process_worker import work
-from feedline.torch.workers import WorkersIterator
+from feedline.torch.iterators.with_workers import WorkersIterator
+from feedline.torch.workers.flag import Flag
+from feedline.torch.workers.parcel import NotOnceError, Parcel
+from feedline.torch.workers.process import work
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
-    from feedline.torch.diary import Diary
+    from feedline.torch.iterators.diary import Diary
 
 __all__ = ["ProcessIterator"]
 

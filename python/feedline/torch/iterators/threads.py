@@ -32,14 +32,14 @@ except ImportError as missing:
         "pip install --upgrade torch"
     ) from missing
 
-from feedline.torch.worker import serve
-from feedline.torch.worker_info import worker_info_of_this_thread
-from feedline.torch.workers import WorkersIterator
+from feedline.torch.iterators.with_workers import WorkersIterator
+from feedline.torch.workers.info import worker_info_of_this_thread
+from feedline.torch.workers.loop import serve
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
-    from feedline.torch.diary import Diary
-    from feedline.torch.fetching import Terms
+    from feedline.torch.iterators.diary import Diary
+    from feedline.torch.workers.fetching import Terms
 
 __all__ = ["ThreadIterator"]
 
