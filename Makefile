@@ -40,7 +40,7 @@ export UV_SYSTEM_CERTS := 1
 
 # ---- what people call
 
-.PHONY: help demo test check lint fmt bench docs wheel stubs loom soak lock clean
+.PHONY: help demo test check lint fmt bench docs wheel stubs loom sanitize soak lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,12 @@ loom: ## Model-check the concurrent parts
 	models="cargo test -p feedline-core -p feedline-ipc --release --locked --lib"; \
 	$(STEP) loom-build $$models --quiet --no-run; \
 	$(STEP) loom timeout $(LAST_RESORT) $$models models::
+
+# The compiler's sanitizers are in the stable toolchain, behind the switch for unstable flags.
+sanitize: ## Run the Rust tests of the crates with unsafe code under AddressSanitizer
+	@export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize; \
+	$(STEP) sanitize cargo test --locked --target "$$(rustc -vV | sed -n 's/host: //p')" --lib --tests \
+	  -p feedline-core -p feedline-ipc
 
 soak: $(VENV)/.installed ## Run the long tests that `make test` leaves out
 	@$(STEP) soak-rust scripts/test-rust soak

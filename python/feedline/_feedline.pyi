@@ -16,7 +16,7 @@ __all__ = [
     "NativeDigest",
     "NativeEpoch",
     "NativeLoader",
-    "NativeRoute",
+    "NativeBatchSampler",
     "Source",
     "Trace",
     "TransportEnd",
@@ -239,7 +239,7 @@ class NativeLoader:
         """
 
 @final
-class NativeRoute:
+class NativeBatchSampler:
     """
     Which samples come in which batch, for loaders that make the samples in Python.
     """
@@ -255,7 +255,7 @@ class NativeRoute:
         rank: SupportsIndex,
         world_size: SupportsIndex,
         recipe: str,
-    ) -> NativeRoute: ...
+    ) -> NativeBatchSampler: ...
     def batches(self, /, epoch: SupportsIndex) -> int:
         """
         Batches of an epoch, or of what is left of it.

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from dropin_started import Counted, Meeting, Shared, first_of  # noqa: E402
 
 from feedline.torch import DataLoader  # noqa: E402
-from feedline.torch.workers.parcel import Parcel  # noqa: E402
+from feedline.torch.workers.payload import Payload  # noqa: E402
 
 # Two interpreters import torch.
 pytestmark = pytest.mark.timeout(85)
@@ -75,13 +75,13 @@ def test_what_cannot_be_pickled_is_warned_of_and_raised():
     )
 
 
-def test_a_parcel_carries_descriptors():
+def test_a_payload_carries_descriptors():
     content = {"tensor": torch.arange(5.0).share_memory_(), "rows": d.Made(d.a_number, 3)}
-    parcel = Parcel(content)
-    arrived = parcel.content()
+    payload = Payload(content)
+    arrived = payload.content()
     assert arrived["rows"][2] == 2
     arrived["tensor"][0] = 7
     assert content["tensor"][0] == 7, "shared, not copied"
-    parcel.close()
+    payload.close()
     with pytest.raises(TypeError, match="pickle"):
-        Parcel(threading.Lock())
+        Payload(threading.Lock())

@@ -1,15 +1,15 @@
 //! The engine of feedline: loads samples in parallel, assembles them into batches and delivers
 //! these in order, before the training loop has to wait.
 //!
-//! One direction, five rooms, and a watch on every door:
+//! One direction, six rooms, one that decides, and a watch on every door:
 //!
 //! ```text
-//! plan ──► schedule ──► work ──► assemble ──► deliver ──► training loop
-//!  which      who        load      a slot      in order,
-//!  sample     does it    decode    of a batch  inside a
-//!  is next               transform buffer      byte budget
-//!      └──────────────── measure ─────────────────┘
-//!      └──────────────── state: one position ─────┘
+//! plan ──► open ──► schedule ──► work ──► assemble ──► deliver ──► training loop
+//!  which    a block,  who         load,     the last     the loader
+//!  sample   jobs      does it     decode,   one makes
+//!  is next                        transform a batch
+//!            └─────── flow: what may be opened, whose batch is next ──────┘
+//!            └─────── measure ─────── state: one position ────────────────┘
 //! ```
 //!
 //! Implement [`Dataset`], build a [`Loader`], iterate over [`Loader::epoch`]:

@@ -19,7 +19,8 @@ pub(crate) use loom::sync::{
 
 /// Locks, whatever happened to the last holder.
 ///
-/// User code never runs under one of the engine's locks, and its panics are caught at the sample, so
+/// User code runs under the engine's locks only where it is a policy of the user's own or a cost hint, and its panics
+/// are caught at the sample or end the loader, so
 /// a poisoned lock can only mean a panic between two statements of our own; the data is plain
 /// counters and queues that are valid at each of them.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -65,7 +65,7 @@ pub mod _feedline {
     #[pymodule_export]
     use crate::source::Source;
     #[pymodule_export]
-    use crate::state::{NativeRoute, current_sample, merge_states};
+    use crate::state::{NativeBatchSampler, current_sample, merge_states};
     #[pymodule_export]
     use crate::trace::Trace;
     #[cfg(target_os = "linux")]

@@ -77,12 +77,12 @@ pub(crate) fn current_sample() -> Option<(u64, u64, u64, u64, u64)> {
 
 /// Which samples come in which batch, for loaders that make the samples in Python.
 #[pyclass(module = "feedline._feedline")]
-pub struct NativeRoute {
-    route: feedline::BatchSampler,
+pub struct NativeBatchSampler {
+    sampler: feedline::BatchSampler,
 }
 
 #[pymethods]
-impl NativeRoute {
+impl NativeBatchSampler {
     #[new]
     #[pyo3(signature = (samples, *, shuffle, seed, batch_size, drop_last, rank, world_size, recipe))]
     #[expect(clippy::too_many_arguments, reason = "all are keywords in Python")]
@@ -95,7 +95,7 @@ impl NativeRoute {
         rank: u64,
         world_size: u64,
         recipe: &str,
-    ) -> PyResult<NativeRoute> {
+    ) -> PyResult<NativeBatchSampler> {
         let plan = feedline::Plan::builder(samples)
             .order(if shuffle { feedline::Order::Shuffled } else { feedline::Order::Sequential })
             .seed(seed)
@@ -104,12 +104,12 @@ impl NativeRoute {
             .rank(rank, world_size)
             .build();
         let plan = plan.map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok(NativeRoute { route: feedline::BatchSampler::new(plan, recipe) })
+        Ok(NativeBatchSampler { sampler: feedline::BatchSampler::new(plan, recipe) })
     }
 
     /// Batches of an epoch, or of what is left of it.
     fn batches(&self, epoch: u64) -> u64 {
-        self.route.batches(epoch)
+        self.sampler.batches(epoch)
     }
 
     /// The samples of batches `start..end` of an epoch, one after the other, as 64-bit integers.
@@ -120,8 +120,8 @@ impl NativeRoute {
         start: u64,
         end: u64,
     ) -> Bound<'py, PyBytes> {
-        let end = end.min(self.route.batches(epoch));
-        let samples = py.detach(|| self.route.samples(epoch, start..end));
+        let end = end.min(self.sampler.batches(epoch));
+        let samples = py.detach(|| self.sampler.samples(epoch, start..end));
         let bytes: Vec<u8> = samples.iter().flat_map(|index| index.0.to_ne_bytes()).collect();
         PyBytes::new(py, &bytes)
     }
@@ -129,13 +129,13 @@ impl NativeRoute {
     /// The state when so many batches of an epoch have been delivered.
     #[pyo3(signature = (epoch, number) -> "dict[str, object]")]
     fn state<'py>(&self, py: Python<'py>, epoch: u64, number: u64) -> PyResult<Bound<'py, PyDict>> {
-        to_dict(py, &self.route.state(epoch, number))
+        to_dict(py, &self.sampler.state(epoch, number))
     }
 
     /// Goes on where a state, given as JSON, was taken. Returns the epoch and the batch that are next.
     fn resume(&mut self, py: Python<'_>, json: &str, force: bool) -> PyResult<(u64, u64)> {
         let state = from_json(py, json)?;
-        let resumed = self.route.resume(&state, force);
+        let resumed = self.sampler.resume(&state, force);
         resumed.map_err(|e| errors::build_error(py, &feedline::BuildError::State(e)))
     }
 }

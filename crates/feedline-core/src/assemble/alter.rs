@@ -2,7 +2,7 @@
 //!
 //! Unlike [`Collate`](super::Collate), which sees samples that are kept aside, this works on the arrays
 //! where they are: workers still write straight into the batch, and the one that filled the last slot
-//! changes it before it goes on the shelf.
+//! changes it before it is finished.
 
 use std::sync::Arc;
 

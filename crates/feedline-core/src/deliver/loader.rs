@@ -426,26 +426,26 @@ impl Loader {
         let (memory, prefetch, ready) =
             engine.gate.look(|flow| (flow.memory(), flow.read_ahead(), flow.ready()));
         let now_ns = engine.gate.now_ns();
-        let mut flow = lock(&self.consumption);
-        flow.fold();
+        let mut consumed = lock(&self.consumption);
+        consumed.fold();
         Stats {
-            elapsed_ns: flow.begun_ns.map_or(0, |begun| now_ns.saturating_sub(begun)),
-            batches: flow.batches,
-            samples: flow.samples,
-            bytes: flow.bytes,
+            elapsed_ns: consumed.begun_ns.map_or(0, |begun| now_ns.saturating_sub(begun)),
+            batches: consumed.batches,
+            samples: consumed.samples,
+            bytes: consumed.bytes,
             errors: runner.maker.journal.count(),
             lost_workers: runner.maker.watchlist.lost.load(Ordering::Relaxed),
             consumer: ConsumerStats {
-                step_ns: flow.step_ns,
-                wait_ns: flow.wait_ns,
-                handover_ns: flow.handover_ns,
-                waits: Times::from(&flow.waits),
+                step_ns: consumed.step_ns,
+                wait_ns: consumed.wait_ns,
+                handover_ns: consumed.handover_ns,
+                waits: Times::from(&consumed.waits),
             },
             stages: Stage::ALL.into_iter().zip(totals.iter().flatten()).map(stage_stats).collect(),
             workers,
-            batch_parts: flow.parts,
-            recent_batches: flow.recent.clone(),
-            occupancy: flow.occupancy.points().to_vec(),
+            batch_parts: consumed.parts,
+            recent_batches: consumed.recent.clone(),
+            occupancy: consumed.occupancy.points().to_vec(),
             imbalance,
             efficiency,
             steals: engine.policy.steals(),

@@ -50,7 +50,7 @@ pub(crate) struct Consumption {
     noted: Vec<Note>,
 }
 
-/// A note about one batch: the times the consumer asked, got it off the shelf, and left with it; its
+/// A note about one batch: the times the consumer asked, got it, and left with it; its
 /// way until then; how much it was, and how many waited behind it.
 pub(crate) struct Note {
     pub(crate) asked_ns: u64,

@@ -35,7 +35,7 @@ pub struct Stats {
     pub batch_parts: BatchTimes,
     /// The same for each of the last batches delivered (at most 256, in no particular order).
     pub recent_batches: Vec<BatchTimes>,
-    /// Finished batches on the shelf when one was taken, over time.
+    /// Finished batches that waited when one was taken, over time.
     pub occupancy: Vec<Point>,
     /// Load-imbalance factor: `max / mean` of the workers' busy time. 1 is perfect balance.
     pub imbalance: f64,

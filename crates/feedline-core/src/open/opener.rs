@@ -9,7 +9,7 @@
 //! take longer than all that the consumer does for one. The opener asks the [`Gate`] twice: whether and which
 //! batch may be opened, and, when all is prepared, to queue its jobs. In between the consumer may deliver, let go
 //! and ask, which can only make more room. It may also begin a new generation (or stop), which the gate answers with
-//! the second time: then what was prepared is dropped, outside all locks, and the worker comes again. Nobody else opens in
+//! the second time: then what was prepared is dropped, outside the gate's lock, and the worker comes again. Nobody else opens in
 //! between, so within one generation the next batch is still the same.
 //!
 //! Locks are taken in the order opener, gate, composer, queues.

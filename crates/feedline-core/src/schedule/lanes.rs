@@ -12,7 +12,7 @@ use super::Job;
 pub(super) struct Lanes<T> {
     lanes: Vec<CachePadded<Mutex<VecDeque<Job<T>>>>>,
     /// Jobs in all lanes. Relaxed throughout: a hint that saves locking empty lanes; whoever must not
-    /// miss a job is woken by the bell, which synchronises.
+    /// miss a job is woken through the event count, which synchronises.
     queued: AtomicUsize,
 }
 

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 /// A piece of work for one worker: one or more neighbouring samples of one batch.
 #[derive(Debug)]
 pub struct Job<T> {
-    /// The batch it belongs to, counted from the loader's start; lower is needed sooner.
+    /// The turn of the batch it belongs to, counted from when delivery was begun last; lower is needed sooner.
     pub batch: u64,
     /// What it is expected to cost, in nanoseconds; 0 when nothing is known.
     pub cost_ns: u64,

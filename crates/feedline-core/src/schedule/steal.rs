@@ -9,7 +9,7 @@
 //!
 //! A thief holds one lock at a time (the victim's, then its own), so thieves cannot deadlock. Between
 //! the two the stolen jobs are in nobody's queue; they are in the hands of a worker that is awake and
-//! queues them next, so no job is lost to view for longer than that, and the bell is not needed.
+//! queues them next, so no job is lost to view for longer than that, and nobody need be woken.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;

@@ -35,7 +35,7 @@ from torch.utils.data import _utils
 from feedline._transport import Hub, codec
 from feedline.torch.iterators.with_workers import WorkersIterator
 from feedline.torch.workers.flag import Flag
-from feedline.torch.workers.parcel import NotOnceError, Parcel
+from feedline.torch.workers.payload import NotOnceError, Payload
 from feedline.torch.workers.process import work
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ProcessIterator(WorkersIterator):
             raise
         finally:
             over.close_descriptor()
-            if isinstance(terms, Parcel):
+            if isinstance(terms, Payload):
                 terms.close()
         pids = tuple(worker.pid for worker in self._workers)
         _set_worker_pids(id(self), pids)
@@ -144,9 +144,9 @@ class ProcessIterator(WorkersIterator):
             self._hub.close()
 
 
-def _packed(terms: Any) -> Any:  # noqa: ANN401 - the same, or a parcel of it
+def _packed(terms: Any) -> Any:  # noqa: ANN401 - the same, or a payload of it
     try:
-        return Parcel(terms)
+        return Payload(terms)
     except NotOnceError:
         return terms
 

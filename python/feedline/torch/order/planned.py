@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from feedline._feedline import NativeRoute, merge_states
+from feedline._feedline import NativeBatchSampler, merge_states
 from feedline.errors import StateError
 from feedline.torch.states.layout import read, with_workers, without_workers
 
@@ -57,7 +57,7 @@ class Planned:
         # Set where nothing is left of the epoch that a state was taken in, but its end was not
         # said: a loop without batches comes before this epoch.
         self._only_end = False
-        self._route = NativeRoute(
+        self._batches = NativeBatchSampler(
             samples,
             shuffle=shuffle,
             seed=seed,
@@ -70,7 +70,7 @@ class Planned:
         self._first = 0
 
     def __len__(self) -> int:
-        return self._route.batches(2**63)
+        return self._batches.batches(2**63)
 
     def next_epoch(self) -> None:
         """Move on to the next epoch, if this one was begun."""
@@ -91,8 +91,8 @@ class Planned:
         return self._batches(self.epoch, self._first)
 
     def _batches(self, epoch: int, first: int) -> Iterator[Any]:
-        for start in range(first, self._route.batches(epoch), _STRETCH):
-            packed = self._route.samples(epoch, start, start + _STRETCH)
+        for start in range(first, self._batches.batches(epoch), _STRETCH):
+            packed = self._batches.samples(epoch, start, start + _STRETCH)
             samples = np.frombuffer(packed, dtype=np.int64).tolist()
             if self.single:
                 yield from samples
@@ -102,7 +102,7 @@ class Planned:
 
     def state(self, yielded: int) -> dict[str, Any]:
         """Return where it is when so many batches of the epoch have been delivered."""
-        return _short(self._route.state(self.epoch, self._first + yielded))
+        return _short(self._batches.state(self.epoch, self._first + yielded))
 
     def resume(self, said: dict[str, Any], *, within: int | None, force: bool) -> None:
         """Go on where a state was taken.
@@ -120,8 +120,8 @@ class Planned:
         if "at" not in said:
             msg = "this state was taken without seed=; make the loader as it was then"
             raise StateError(msg)
-        state = _long(said, self._route)
-        self.epoch, self._first = self._route.resume(json.dumps(state), force)
+        state = _long(said, self._batches)
+        self.epoch, self._first = self._batches.resume(json.dumps(state), force)
         self.begun = False
         self._only_end = within is not None and within < self.epoch
 
@@ -136,10 +136,10 @@ def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _long(said: Mapping[str, Any], route: NativeRoute) -> dict[str, Any]:
+def _long(said: Mapping[str, Any], sampler: NativeBatchSampler) -> dict[str, Any]:
     """Return the native state that `_short` was given."""
     place = dict(zip(_PLACE, said["at"], strict=True))
-    state = route.state(0, 0) | _USUAL | {"plan": f"{said['plan']:016x}"} | place
+    state = sampler.state(0, 0) | _USUAL | {"plan": f"{said['plan']:016x}"} | place
     return state | {name: said[name] for name in _USUAL if name in said}
 
 
@@ -155,7 +155,7 @@ def merged_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = starts[0]
     samples = (first.about.samples if first.about is not None else None) or 0
     # Whatever is not in them is the same in all.
-    route = NativeRoute(
+    sampler = NativeBatchSampler(
         samples,
         shuffle=False,
         seed=0,
@@ -165,7 +165,7 @@ def merged_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         world_size=1,
         recipe="",
     )
-    natives = [json.dumps(_long(start.sampler_iter_state, route)) for start in starts]
+    natives = [json.dumps(_long(start.sampler_iter_state, sampler)) for start in starts]
     first.sampler_iter_state = _short(merge_states(natives))
     first.sampler_yielded = first.num_yielded = 0
     first.finished = False

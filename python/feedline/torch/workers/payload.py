@@ -1,11 +1,11 @@
 """What workers need, pickled once for all of them.
 
 `multiprocessing` pickles a process's arguments anew for each process, and blocks until the child
-has read them: with a large dataset, workers start one after the other. A parcel is pickled once,
+has read them: with a large dataset, workers start one after the other. A payload is pickled once,
 into memory that all children inherit; what `multiprocessing` sends each is a file descriptor.
 
 Objects that travel as descriptors themselves (shared tensors, pipes, locks) ask who is being
-started while they are pickled. Here that is the parcel: it collects their descriptors and hands
+started while they are pickled. Here that is the payload: it collects their descriptors and hands
 them to each child in turn, where they are found by their place in the list.
 """
 
@@ -22,10 +22,10 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Parcel"]
+__all__ = ["Payload"]
 
 
-class Parcel:
+class Payload:
     """An object on its way to several child processes.
 
     Pickled as an argument of a process that is being started, it arrives as the object. Close it
@@ -38,7 +38,7 @@ class Parcel:
 
     Examples
     --------
-    >>> Parcel([1, 2]).content()
+    >>> Payload([1, 2]).content()
     [1, 2]
     """
 
@@ -46,7 +46,7 @@ class Parcel:
 
     def __init__(self, content: Any) -> None:  # noqa: ANN401 - whatever can be pickled
         self._inside: list[int] = []
-        self._fd = os.memfd_create("feedline-parcel", os.MFD_CLOEXEC)
+        self._fd = os.memfd_create("feedline-payload", os.MFD_CLOEXEC)
         try:
             before = context.get_spawning_popen()
             context.set_spawning_popen(self)  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ class _Pickler(reduction.ForkingPickler):
 
 
 class _Place(NamedTuple):
-    """A descriptor inside a parcel, before it is unpacked."""
+    """A descriptor inside a payload, before it is unpacked."""
 
     place: int
 
@@ -105,11 +105,11 @@ class _Place(NamedTuple):
         return _arrived, (self.place,)
 
 
-Parcel.DupFd = staticmethod(_Place)
+Payload.DupFd = staticmethod(_Place)
 
 
 class _Arrived(NamedTuple):
-    """A descriptor that came with a parcel."""
+    """A descriptor that came with a payload."""
 
     fd: int
 
@@ -118,7 +118,7 @@ class _Arrived(NamedTuple):
         return self.fd
 
 
-# Descriptors of the parcel that is being unpacked, by their place.
+# Descriptors of the payload that is being unpacked, by their place.
 _unpacking: list[int] = []
 
 
@@ -126,15 +126,15 @@ def _arrived(place: int) -> _Arrived:
     return _Arrived(_unpacking[place])
 
 
-def _unpack(parcel: Any, inside: Sequence[Any]) -> Any:  # noqa: ANN401 - descriptors on their way
-    return _unpickled(parcel.detach(), [fd.detach() for fd in inside])
+def _unpack(payload: Any, inside: Sequence[Any]) -> Any:  # noqa: ANN401 - descriptors on their way
+    return _unpickled(payload.detach(), [fd.detach() for fd in inside])
 
 
-def _unpickled(parcel: int, inside: list[int]) -> Any:  # noqa: ANN401 - what was packed
+def _unpickled(payload: int, inside: list[int]) -> Any:  # noqa: ANN401 - what was packed
     _unpacking[:] = inside
     try:
-        with mmap.mmap(parcel, 0, access=mmap.ACCESS_READ) as memory:
+        with mmap.mmap(payload, 0, access=mmap.ACCESS_READ) as memory:
             return pickle.loads(memory)
     finally:
         _unpacking.clear()
-        os.close(parcel)
+        os.close(payload)
