@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from PIL import Image  # noqa: E402
+from portable_functions import noise  # noqa: E402
 from torch.utils.data import ConcatDataset, Dataset, Subset, random_split  # noqa: E402
 from torch.utils.data import DataLoader as TorchLoader  # noqa: E402
 
@@ -17,10 +18,6 @@ from feedline.torch import DataLoader  # noqa: E402
 from pictures import picture  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
-
-
-def noise(x):
-    return np.float64([x, feedline.rng().random()])
 
 
 def noisy(n=12, first=0):
@@ -177,27 +174,9 @@ def test_an_index_that_is_none_is_told_of_where_torch_tells_of_it():
 # ---- by Python code
 
 
-def spawnable():
-    try:
-        pickle.dumps(noisy())
-    except Exception:
-        return False
-    return True
-
-
-STARTS = [
-    (0, None),
-    (2, "fork"),
-    pytest.param(
-        (2, "spawn"), marks=pytest.mark.skipif(not spawnable(), reason="pipelines do not pickle")
-    ),
-]
-
-
-@pytest.mark.parametrize("start", STARTS, ids=str)
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["itself", "subset", "concatenation"])
-def test_under_torchs_own_loader_each_epoch_and_worker_draws_anew(start, kind):
-    workers, method = start
+def test_under_torchs_own_loader_each_epoch_and_worker_draws_anew(workers, kind):
     dataset = {
         "itself": noisy(8),
         "subset": Subset(noisy(), range(8)),
@@ -205,13 +184,7 @@ def test_under_torchs_own_loader_each_epoch_and_worker_draws_anew(start, kind):
     }[kind]
 
     def loader(**more):
-        return TorchLoader(
-            dataset,
-            batch_size=4,
-            num_workers=workers,
-            multiprocessing_context=method,
-            **more,
-        )
+        return TorchLoader(dataset, batch_size=4, num_workers=workers, **more)
 
     first, second = epochs(loader())
     assert numbers(first) == numbers(second) == list(range(8))
@@ -223,6 +196,16 @@ def test_under_torchs_own_loader_each_epoch_and_worker_draws_anew(start, kind):
     if workers:
         one, two = epochs(loader(persistent_workers=True))
         assert len({*draws(one).values(), *draws(two).values()}) == 16
+
+
+def test_workers_that_are_started_draw_what_forked_ones_draw():
+    settings = {"batch_size": 4, "num_workers": 2, "persistent_workers": True}
+    fork, spawn = (
+        epochs(TorchLoader(Subset(noisy(), SPLIT), multiprocessing_context=method, **settings))
+        for method in ("fork", "spawn")
+    )
+    assert fork == spawn
+    assert draws(fork[0]) != draws(fork[1])
 
 
 def test_accelerates_loader_draws_anew_each_epoch():

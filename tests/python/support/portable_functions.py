@@ -13,6 +13,10 @@ def noisy(x):
     return x + feedline.rng().normal()
 
 
+def noise(x):
+    return np.float64([x, feedline.rng().random()])
+
+
 def stretched(x):
     return np.full(int(x) % 3 + 1, x)
 
