@@ -1,4 +1,4 @@
-"""`memory=` bounds what a loader takes, whatever its samples are: the promise of the README, measured."""
+"""`memory=` bounds what a loader takes, whatever its samples are: README's promise, measured."""
 
 import json
 import subprocess
@@ -11,8 +11,8 @@ import pytest
 MIB = 1 << 20
 BUDGET = 64 * MIB
 
-# Watches the memory of its own process while a loader delivers samples of 1 to 19 MiB, two at a time, to a
-# loop that holds one batch. What the loop holds is not counted.
+# Watches the memory of its own process while a loader delivers samples of 1 to 19 MiB, two at a
+# time, to a loop that holds one batch. What the loop holds is not counted.
 PROGRAM = """
     import io, json, os, random, sys, tarfile, tempfile, threading, time
     import numpy as np
@@ -47,14 +47,14 @@ PROGRAM = """
         elif kind == "ragged":
             sizes = [length // 4 for length in sizes]
             arrays = feedline.arrays(np.arange(len(sizes)))
-            pipeline = arrays.map(lambda i: np.zeros(sizes[int(i)], np.uint8), ragged={0: "longest"})
+            zeros = lambda i: np.zeros(sizes[int(i)], np.uint8)
+            pipeline = arrays.map(zeros, ragged={0: "longest"})
         else:
             arrays = feedline.arrays(np.arange(len(sizes)))
             pipeline = arrays.map(lambda i: bytes(sizes[int(i)]))
         settings = {"io_workers": io_workers} if io_workers else {}
-        loader = feedline.Loader(
-            pipeline, batch_size=2, shuffle=True, seed=1, num_workers=workers, memory=budget, **settings
-        )
+        settings |= {"batch_size": 2, "shuffle": True, "seed": 1}
+        loader = feedline.Loader(pipeline, num_workers=workers, memory=budget, **settings)
         before, held, most, over = taken(), 0, 0, False
 
         def watch():
@@ -91,7 +91,15 @@ def measure(kind: str, workers: int, io_workers: int) -> dict[str, Any]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("kind", "workers", "io_workers"),
-    [("tar", 2, 0), ("tar", 8, 0), ("tar", 2, 8), ("tar", 2, 32), ("bytes", 2, 0), ("bytes", 8, 0), ("ragged", 2, 0)],
+    [
+        ("tar", 2, 0),
+        ("tar", 8, 0),
+        ("tar", 2, 8),
+        ("tar", 2, 32),
+        ("bytes", 2, 0),
+        ("bytes", 8, 0),
+        ("ragged", 2, 0),
+    ],
 )
 def test_a_loader_takes_no_more_than_its_budget_and_one_sample_per_worker(
     kind: str, workers: int, io_workers: int
