@@ -12,11 +12,11 @@ __all__ = [
     "__version__",
     "Array",
     "Memory",
+    "NativeBatchSampler",
     "NativeContest",
     "NativeDigest",
     "NativeEpoch",
     "NativeLoader",
-    "NativeBatchSampler",
     "Source",
     "Trace",
     "TransportEnd",
@@ -92,6 +92,41 @@ class Memory:
     """
     def __len__(self, /) -> int: ...
     def __repr__(self, /) -> str: ...
+
+@final
+class NativeBatchSampler:
+    """
+    Which samples come in which batch, for loaders that make the samples in Python.
+    """
+    def __new__(
+        cls,
+        /,
+        samples: SupportsIndex,
+        *,
+        shuffle: bool,
+        seed: SupportsIndex,
+        batch_size: SupportsIndex,
+        drop_last: bool,
+        rank: SupportsIndex,
+        world_size: SupportsIndex,
+        recipe: str,
+    ) -> NativeBatchSampler: ...
+    def batches(self, /, epoch: SupportsIndex) -> int:
+        """
+        Batches of an epoch, or of what is left of it.
+        """
+    def resume(self, /, json: str, force: bool) -> tuple[int, int]:
+        """
+        Goes on where a state, given as JSON, was taken. Returns the epoch and the batch that are next.
+        """
+    def samples(self, /, epoch: SupportsIndex, start: SupportsIndex, end: SupportsIndex) -> bytes:
+        """
+        The samples of batches `start..end` of an epoch, one after the other, as 64-bit integers.
+        """
+    def state(self, /, epoch: SupportsIndex, number: SupportsIndex) -> "dict[str, object]":
+        """
+        The state when so many batches of an epoch have been delivered.
+        """
 
 @final
 class NativeContest:
@@ -236,41 +271,6 @@ class NativeLoader:
     def workers(self, /) -> int:
         """
         How many threads make samples.
-        """
-
-@final
-class NativeBatchSampler:
-    """
-    Which samples come in which batch, for loaders that make the samples in Python.
-    """
-    def __new__(
-        cls,
-        /,
-        samples: SupportsIndex,
-        *,
-        shuffle: bool,
-        seed: SupportsIndex,
-        batch_size: SupportsIndex,
-        drop_last: bool,
-        rank: SupportsIndex,
-        world_size: SupportsIndex,
-        recipe: str,
-    ) -> NativeBatchSampler: ...
-    def batches(self, /, epoch: SupportsIndex) -> int:
-        """
-        Batches of an epoch, or of what is left of it.
-        """
-    def resume(self, /, json: str, force: bool) -> tuple[int, int]:
-        """
-        Goes on where a state, given as JSON, was taken. Returns the epoch and the batch that are next.
-        """
-    def samples(self, /, epoch: SupportsIndex, start: SupportsIndex, end: SupportsIndex) -> bytes:
-        """
-        The samples of batches `start..end` of an epoch, one after the other, as 64-bit integers.
-        """
-    def state(self, /, epoch: SupportsIndex, number: SupportsIndex) -> "dict[str, object]":
-        """
-        The state when so many batches of an epoch have been delivered.
         """
 
 @final
