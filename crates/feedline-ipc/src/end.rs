@@ -85,7 +85,7 @@ pub enum Posted {
 
 /// How an attempt to receive ended.
 #[derive(Debug)]
-pub enum Attempt {
+pub enum Arrival {
     /// With a message.
     Done(Message),
     /// Without: the time is over.
@@ -180,7 +180,7 @@ impl End {
     }
 
     /// Waits for the next task, at most so long. Also gives memory back that is not needed in a pause.
-    pub fn receive(&self, limit: Duration) -> Result<Attempt, IpcError> {
+    pub fn receive(&self, limit: Duration) -> Result<Arrival, IpcError> {
         let (control, tasks) = self
             .inner
             .with(|active| Ok((Arc::clone(&active.control), Arc::clone(&active.tasks))))?;
@@ -191,18 +191,18 @@ impl End {
             envelope.transpose().map(|found| found.and_then(|it| Message::open(&tasks, worker, it)))
         };
         if let Some(found) = look() {
-            return found.map(Attempt::Done);
+            return found.map(Arrival::Done);
         }
         match channel.tasks_doorbell.sleep_unless(&Futex, limit, look) {
-            Ok(found) => found.map(Attempt::Done),
-            Err(Woken::Signal) => Ok(Attempt::Signal),
+            Ok(found) => found.map(Arrival::Done),
+            Err(Woken::Signal) => Ok(Arrival::Signal),
             Err(Woken::Look) => match look() {
-                Some(found) => found.map(Attempt::Done),
+                Some(found) => found.map(Arrival::Done),
                 None => self.inner.with(|active| {
                     active.results.collect(&active.control.channel(worker).result_returns);
                     active.results.rest();
                     active.check_parent()?;
-                    Ok(Attempt::Nothing)
+                    Ok(Arrival::Nothing)
                 }),
             },
         }

@@ -86,7 +86,7 @@ mod models;
 
 #[cfg(not(loom))]
 pub use {
-    end::{Attempt, End, Extent, Outgoing, Posted},
+    end::{Arrival, End, Extent, Outgoing, Posted},
     error::IpcError,
     hub::{Hub, Received},
     loan::Loan,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use feedline_ipc::{Attempt, End, Hub, IpcError, Loan, Message, Posted, Received};
+use feedline_ipc::{Arrival, End, Hub, IpcError, Loan, Message, Posted, Received};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
@@ -41,7 +41,7 @@ fn send(end: &End, payload: &[u8], buffers: &[&[u8]]) -> Result<(), IpcError> {
 
 fn task(end: &End) -> Result<Vec<u8>, IpcError> {
     loop {
-        if let Attempt::Done(message) = end.receive(SLICE)? {
+        if let Arrival::Done(message) = end.receive(SLICE)? {
             return Ok(payload(&message));
         }
     }

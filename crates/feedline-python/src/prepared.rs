@@ -29,17 +29,17 @@ const REMEMBERED: usize = 64;
 
 /// Views that wait for batches to be delivered in their blocks.
 #[derive(Default)]
-pub(crate) struct Prepared(Mutex<Places>);
+pub(crate) struct Prepared(Mutex<WaitingViews>);
 
 #[derive(Default)]
-struct Places {
-    places: Vec<Place>,
+struct WaitingViews {
+    places: Vec<WaitingView>,
     /// Which one is forgotten for the next new one.
     oldest: usize,
 }
 
 /// One array of one block.
-struct Place {
+struct WaitingView {
     spot: Spot,
     views: Vec<View>,
 }
@@ -110,19 +110,19 @@ impl Prepared {
         Ok(now)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, WaitingViews> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Places {
-    fn find(&mut self, array: &feedline::Array) -> Option<&mut Place> {
+impl WaitingViews {
+    fn find(&mut self, array: &feedline::Array) -> Option<&mut WaitingView> {
         self.places.iter_mut().find(|place| place.spot.is_of(array))
     }
 
     /// Returns what is forgotten, to be dropped without the lock.
-    fn remember(&mut self, spot: Spot) -> Option<Place> {
-        let place = Place { spot, views: Vec::new() };
+    fn remember(&mut self, spot: Spot) -> Option<WaitingView> {
+        let place = WaitingView { spot, views: Vec::new() };
         // The same address in another form: the block serves something else now.
         let same = self.places.iter().position(|other| other.spot.address == place.spot.address);
         if same.is_none() && self.places.len() < REMEMBERED {

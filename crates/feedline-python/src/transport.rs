@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use feedline_ipc::{Attempt, End, Hub, Message, Outgoing, Posted, Received};
+use feedline_ipc::{Arrival, End, Hub, Message, Outgoing, Posted, Received};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
@@ -169,8 +169,8 @@ impl TransportEnd {
         while let Some(limit) = slice {
             let received = py.detach(|| self.end.receive(limit));
             match received.map_err(|e| ipc_error(py, &e))? {
-                Attempt::Done(message) => return payload(py, &message).map(Some),
-                Attempt::Nothing | Attempt::Signal => py.check_signals()?,
+                Arrival::Done(message) => return payload(py, &message).map(Some),
+                Arrival::Nothing | Arrival::Signal => py.check_signals()?,
             }
             slice = deadline.slice(WORKER_PATIENCE);
         }

@@ -158,10 +158,10 @@ impl<'a> Document<'a> {
 struct Grid {
     /// Heading, and whether its column holds figures.
     heads: Vec<(String, bool)>,
-    rows: Vec<Vec<Entry>>,
+    rows: Vec<Vec<PageEntry>>,
 }
 
-struct Entry {
+struct PageEntry {
     text: String,
     /// What to sort by; texts are sorted as texts.
     number: Option<f64>,
@@ -195,7 +195,7 @@ impl Grid {
             .map(|column| cells.iter().filter_map(|cell| column.value(cell)).fold(0.0, f64::max))
             .collect();
         let rows = cells.iter().map(|cell| {
-            let levels = axes.iter().map(|axis| Entry {
+            let levels = axes.iter().map(|axis| PageEntry {
                 text: cell.point.text(&axis.name),
                 number: cell.point.number(&axis.name),
                 bar: None,
@@ -203,7 +203,7 @@ impl Grid {
             let figures = columns.iter().zip(&longest).map(|(column, longest)| {
                 let value = column.value(cell);
                 let bar = value.filter(|_| column.bar && *longest > 0.0).map(|it| it / longest);
-                Entry { text: column.text(cell), number: value, bar }
+                PageEntry { text: column.text(cell), number: value, bar }
             });
             levels.chain(figures).collect()
         });

@@ -17,7 +17,7 @@ use super::dtype::{DType, Element};
 use super::field::{Field, Form, Ragged, row_bytes};
 use super::parcel::{Parcel, Part};
 use super::pool::Pool;
-use super::schema::{Layout, Place, Schema};
+use super::schema::{BatchLayout, FieldPlace, Schema};
 
 /// Puts whole batches together in another way than field by field.
 ///
@@ -54,8 +54,10 @@ impl SampleView<'_> {
             return &[];
         }
         match self.schema.place(field) {
-            Place::Row { bytes, offset } => &self.parcel.record.bytes()[offset..offset + bytes],
-            Place::Loose { part } => self.parcel.parts[part].data.bytes(),
+            FieldPlace::Row { bytes, offset } => {
+                &self.parcel.record.bytes()[offset..offset + bytes]
+            }
+            FieldPlace::Loose { part } => self.parcel.parts[part].data.bytes(),
         }
     }
 
@@ -65,8 +67,8 @@ impl SampleView<'_> {
         match self.schema.fields().get(field).map(Field::form) {
             Some(Form::Fixed { shape }) => shape,
             Some(_) => match self.schema.place(field) {
-                Place::Loose { part } => &self.parcel.parts[part].shape,
-                Place::Row { .. } => &[],
+                FieldPlace::Loose { part } => &self.parcel.parts[part].shape,
+                FieldPlace::Row { .. } => &[],
             },
             None => &[],
         }
@@ -117,7 +119,7 @@ impl<'a> BatchWriter<'a> {
 /// copied, and the arrays booked in their place, so that a batch never takes twice its memory.
 pub(super) fn assemble(
     schema: &Schema,
-    rows: Option<(Block, &Layout)>,
+    rows: Option<(Block, &BatchLayout)>,
     loose: &mut [Option<Parcel>],
     kept: &[bool],
     pool: &Arc<Pool>,
@@ -137,7 +139,7 @@ pub(super) fn assemble(
     let mut arrays = Vec::with_capacity(schema.fields().len() + schema.variable());
     for (i, field) in schema.fields().iter().enumerate() {
         match (schema.place(i), field.form()) {
-            (Place::Row { .. }, Form::Fixed { shape }) => {
+            (FieldPlace::Row { .. }, Form::Fixed { shape }) => {
                 let (block, layout) = rows.as_mut().expect("a fixed field has a row in the block");
                 let mut whole = SmallVec::with_capacity(shape.len() + 1);
                 whole.push(count);
@@ -151,7 +153,7 @@ pub(super) fn assemble(
                     copy: None,
                 });
             }
-            (Place::Loose { part }, form) => {
+            (FieldPlace::Loose { part }, form) => {
                 let mut parts: Vec<&mut Part> =
                     parcels.iter_mut().map(|p| &mut p.parts[part]).collect();
                 let charge = &mut *charge;
@@ -167,16 +169,16 @@ pub(super) fn assemble(
                     _ => pack(&mut parts, &mut out)?,
                 }
             }
-            (Place::Row { .. }, _) => unreachable!("only fixed fields have rows"),
+            (FieldPlace::Row { .. }, _) => unreachable!("only fixed fields have rows"),
         }
     }
     Ok(arrays)
 }
 
 /// Moves the rows behind a skipped sample down.
-fn close_gaps(schema: &Schema, block: &Block, layout: &Layout, kept: &[bool]) {
+fn close_gaps(schema: &Schema, block: &Block, layout: &BatchLayout, kept: &[bool]) {
     for field in 0..schema.fields().len() {
-        let Place::Row { bytes, .. } = schema.place(field) else { continue };
+        let FieldPlace::Row { bytes, .. } = schema.place(field) else { continue };
         // SAFETY: the field's rows lie within the block (see `Schema::layout`), and the draft's last
         // worker, which calls this, is the only one with access to it.
         let rows = unsafe {

@@ -29,7 +29,7 @@ use crate::work::Lot;
 
 use super::block::Block;
 use super::draft::Draft;
-use super::schema::Layout;
+use super::schema::BatchLayout;
 
 /// Logs are kept this many epochs beyond their delivery.
 const LOGS: u64 = 4;
@@ -43,16 +43,16 @@ pub(crate) struct Composer {
     ledger: Arc<dyn Ledger>,
     /// The first epoch that is not delivered to its end. Relaxed: it only ages logs.
     delivered: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<Inner>,
 }
 
-struct State {
+struct Inner {
     generation: u64,
     course: Course,
     first: (u64, u64),
     epochs: Vec<Composing>,
     /// Blocks for the drafts to come.
-    stock: Vec<(Block, Layout)>,
+    stock: Vec<(Block, BatchLayout)>,
     logs: VecDeque<OrderLog>,
 }
 
@@ -64,7 +64,7 @@ struct Composing {
 }
 
 /// What was in flight, to be dropped when no lock is held.
-pub(crate) type Leftovers = (Vec<Arc<Draft>>, Vec<(Block, Layout)>);
+pub(crate) type Leftovers = (Vec<Arc<Draft>>, Vec<(Block, BatchLayout)>);
 
 impl Composer {
     pub(crate) fn new(
@@ -74,7 +74,7 @@ impl Composer {
         keeps_parcels: bool,
         ledger: Arc<dyn Ledger>,
     ) -> Composer {
-        let state = State {
+        let state = Inner {
             generation: 0,
             course,
             first: (0, 0),
@@ -92,7 +92,7 @@ impl Composer {
     }
 
     /// Takes the block that a newly opened lot brings along.
-    pub(crate) fn stock_up(&self, rows: Option<(Block, Layout)>) {
+    pub(crate) fn stock_up(&self, rows: Option<(Block, BatchLayout)>) {
         lock(&self.state).stock.extend(rows);
     }
 
@@ -140,7 +140,7 @@ impl Composer {
         // Where this epoch's composing starts: mid-epoch only for the first one.
         let skipped = if epoch == first_epoch { first_number } else { 0 };
         let samples = state.course.samples(epoch);
-        let State { course, epochs, logs, stock, .. } = state;
+        let Inner { course, epochs, logs, stock, .. } = state;
         let composing = composing(epochs, epoch, samples);
         let draft = match &composing.draft {
             Some(draft) => Arc::clone(draft),

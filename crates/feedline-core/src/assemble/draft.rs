@@ -18,7 +18,7 @@ use crate::sync::{AtomicU64, Ordering, lock_std as lock};
 use super::block::{Block, Memory};
 use super::countdown::Countdown;
 use super::parcel::Parcel;
-use super::schema::{Layout, Place, Schema};
+use super::schema::{BatchLayout, FieldPlace, Schema};
 
 /// A batch in the making.
 pub(crate) struct Draft {
@@ -46,7 +46,7 @@ type Members = (Vec<SampleIndex>, Vec<u64>);
 /// The memory of the fixed fields.
 pub(crate) struct RowSpace {
     memory: Memory,
-    pub(crate) layout: Layout,
+    pub(crate) layout: BatchLayout,
 }
 
 /// A slot whose sample failed.
@@ -73,7 +73,7 @@ impl Draft {
         id: BatchId,
         members: Members,
         slots: u32,
-        rows: Option<(Block, Layout)>,
+        rows: Option<(Block, BatchLayout)>,
         loose: bool,
         opened_ns: u64,
         charge: Charge,
@@ -132,7 +132,7 @@ impl Draft {
         // SAFETY: passed on to the caller.
         let Some(mut rows) = (unsafe { self.rows(schema, slot) }) else { return };
         for field in 0..schema.fields().len() {
-            if let Place::Row { bytes, offset } = schema.place(field) {
+            if let FieldPlace::Row { bytes, offset } = schema.place(field) {
                 rows.row(field).copy_from_slice(&parcel.record.bytes()[offset..offset + bytes]);
             }
         }
@@ -186,7 +186,7 @@ impl Draft {
         self.started_ns.load(Ordering::Relaxed).max(self.opened_ns)
     }
 
-    pub(crate) fn layout(&self) -> Option<&Layout> {
+    pub(crate) fn layout(&self) -> Option<&BatchLayout> {
         self.rows.as_ref().map(|space| &space.layout)
     }
 
@@ -212,7 +212,7 @@ pub(crate) struct SlotRows<'a> {
 impl SlotRows<'_> {
     /// The bytes of a fixed field's value.
     pub(crate) fn row(&mut self, field: usize) -> &mut [u8] {
-        let Place::Row { bytes, .. } = self.schema.place(field) else { return &mut [] };
+        let FieldPlace::Row { bytes, .. } = self.schema.place(field) else { return &mut [] };
         let at = self.space.layout.starts[field] + self.slot * bytes;
         // SAFETY: the layout was made for at least `slots` rows and fits the block, so the range is
         // inside it. Ranges of different slots and fields are disjoint; this slot is ours alone by the
@@ -232,7 +232,7 @@ pub(crate) struct GroupRows<'a> {
 impl GroupRows<'_> {
     /// The bytes of a fixed field's values, slot after slot.
     pub(crate) fn rows(&mut self, field: usize) -> &mut [u8] {
-        let Place::Row { bytes, .. } = self.schema.place(field) else { return &mut [] };
+        let FieldPlace::Row { bytes, .. } = self.schema.place(field) else { return &mut [] };
         let at = self.space.layout.starts[field] + self.slots.start * bytes;
         let length = self.slots.len() * bytes;
         // SAFETY: as in `SlotRows::row`; a field's rows lie next to each other, slot after slot.

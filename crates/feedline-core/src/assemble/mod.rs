@@ -4,6 +4,8 @@
 //! fixed shape straight into their slot; values whose length is known only afterwards travel in
 //! parcels and are padded or packed when the batch is complete. The finished [`Batch`] views the
 //! block, which returns to the pool when the last array is dropped.
+//!
+//! Uses `flow` (where memory is booked) and `plan` (random streams of batches).
 
 mod alter;
 mod assembler;
@@ -35,4 +37,4 @@ pub(crate) use composer::Composer;
 pub(crate) use draft::{Draft, GroupRows, SlotRows};
 pub(crate) use parcel::{Depot, LARGE, Parcel};
 pub(crate) use pool::{Pool, block_size};
-pub(crate) use schema::{Layout, Place, Schema};
+pub(crate) use schema::{BatchLayout, FieldPlace, Schema};

@@ -90,12 +90,16 @@ impl Pool {
         let evict = self.ledger.took(capacity, idle.is_some(), in_place_of);
         self.evict(evict);
         // The system may take its time, and a driver that page-locks takes milliseconds.
-        let Some(memory) = idle.or_else(|| self.obtain(wanted)) else {
+        let Some(memory) = idle.or_else(|| obtain(wanted)) else {
             self.ledger.did_not_take(capacity);
             return Err(OutOfMemory { bytes });
         };
         // SAFETY: the memory was obtained (zeroed) by this pool and is in no other list or block.
-        Ok(unsafe { Block::new(memory, Arc::clone(self)) })
+        let block = unsafe { Block::new(memory, Arc::clone(self)) };
+        if let (None, Some(page_lock)) = (idle, &self.page_lock) {
+            page_lock.lock(memory);
+        }
+        Ok(block)
     }
 
     /// Frees idle blocks of at least so many bytes, as far as there are any.
@@ -125,14 +129,6 @@ impl Pool {
         if !self.ledger.returned(memory.capacity as u64, delivered, &mut keep) {
             self.release(memory);
         }
-    }
-
-    fn obtain(&self, capacity: usize) -> Option<Memory> {
-        let memory = obtain(capacity)?;
-        if let Some(page_lock) = &self.page_lock {
-            page_lock.lock(memory);
-        }
-        Some(memory)
     }
 
     fn release(&self, memory: Memory) {

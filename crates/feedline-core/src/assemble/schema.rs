@@ -14,14 +14,14 @@ const RECORD_ALIGN: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Schema {
     fields: Vec<Field>,
-    places: Vec<Place>,
+    places: Vec<FieldPlace>,
     record_bytes: usize,
     variable: usize,
 }
 
 /// Where one field's value lies.
 #[derive(Copy, Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum FieldPlace {
     /// A fixed shape: `bytes` of the batch's row, or at `offset` of an unplaced sample's record.
     Row { bytes: usize, offset: usize },
     /// A length of its own: the `part`-th of an unplaced sample's loose parts.
@@ -47,11 +47,11 @@ impl Schema {
                         .and_then(|b| b.checked_add(offset))
                         .filter(|total| *total <= isize::MAX as usize)
                         .ok_or_else(too_large)?;
-                    Place::Row { bytes, offset }
+                    FieldPlace::Row { bytes, offset }
                 }
                 None => {
                     variable += 1;
-                    Place::Loose { part: variable - 1 }
+                    FieldPlace::Loose { part: variable - 1 }
                 }
             });
         }
@@ -62,7 +62,7 @@ impl Schema {
         &self.fields
     }
 
-    pub(crate) fn place(&self, field: usize) -> Place {
+    pub(crate) fn place(&self, field: usize) -> FieldPlace {
         self.places[field]
     }
 
@@ -78,8 +78,10 @@ impl Schema {
 
     /// Bytes of the text and bytes of a sample.
     pub(crate) fn string_bytes(&self, parcel: &Parcel) -> usize {
-        let bytes = |(field, place): (&Field, &Place)| match (field.form(), place) {
-            (Form::Bytes { .. }, Place::Loose { part }) => parcel.parts[*part].data.bytes().len(),
+        let bytes = |(field, place): (&Field, &FieldPlace)| match (field.form(), place) {
+            (Form::Bytes { .. }, FieldPlace::Loose { part }) => {
+                parcel.parts[*part].data.bytes().len()
+            }
             _ => 0,
         };
         self.fields.iter().zip(&self.places).map(bytes).sum()
@@ -95,27 +97,30 @@ impl Schema {
 
     /// Bytes of all fixed values of one sample, without padding.
     pub(crate) fn row_bytes(&self) -> usize {
-        self.places.iter().map(|p| if let Place::Row { bytes, .. } = p { *bytes } else { 0 }).sum()
+        self.places
+            .iter()
+            .map(|p| if let FieldPlace::Row { bytes, .. } = p { *bytes } else { 0 })
+            .sum()
     }
 
     /// Where each fixed field starts in a batch of `rows`, and the bytes of the whole.
-    pub(crate) fn layout(&self, rows: usize) -> Option<Layout> {
+    pub(crate) fn layout(&self, rows: usize) -> Option<BatchLayout> {
         let mut end = 0usize;
         let mut starts = Vec::with_capacity(self.places.len());
         for place in &self.places {
             starts.push(end);
-            if let Place::Row { bytes, .. } = place {
+            if let FieldPlace::Row { bytes, .. } = place {
                 let bytes = bytes.checked_mul(rows)?.checked_next_multiple_of(FIELD_ALIGN)?;
                 end = end.checked_add(bytes)?;
             }
         }
-        (end <= isize::MAX as usize).then_some(Layout { starts: starts.into(), bytes: end })
+        (end <= isize::MAX as usize).then_some(BatchLayout { starts: starts.into(), bytes: end })
     }
 }
 
 /// Where each fixed field of a batch starts.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct BatchLayout {
     pub(crate) starts: Arc<[usize]>,
     pub(crate) bytes: usize,
 }

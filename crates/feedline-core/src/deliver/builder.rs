@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use crate::assemble::{
-    Alter, Assembler, Collate, Composer, Depot, Layout, PageLock, Pool, Schema, block_size,
+    Alter, Assembler, BatchLayout, Collate, Composer, Depot, PageLock, Pool, Schema, block_size,
 };
 use crate::engine::{Engine, Orphans};
 use crate::error::{BuildError, OnError};
@@ -408,7 +408,7 @@ impl LoaderBuilder {
     }
 
     /// Where the fixed fields of a full batch are; `None` if there are none, or another way to put batches together.
-    fn layout(&self, schema: &Schema, plan: &Plan) -> Result<Option<Layout>, BuildError> {
+    fn layout(&self, schema: &Schema, plan: &Plan) -> Result<Option<BatchLayout>, BuildError> {
         let rows = usize::try_from(self.batch_size.min(plan.samples())).unwrap_or(usize::MAX);
         let layout = schema.layout(rows);
         // Besides its values, each slot takes some bytes for which sample it has.
@@ -456,7 +456,7 @@ impl LoaderBuilder {
         workers: usize,
         prefetch: usize,
         schema: &Schema,
-        layout: Option<&Layout>,
+        layout: Option<&BatchLayout>,
         plan: &Plan,
     ) -> Bunch {
         match (self.bunch, layout) {

@@ -23,7 +23,7 @@ use crate::assemble::{Batch, Field};
 use crate::engine::{Engine, Step};
 use crate::error::{Error, SampleError};
 use crate::flow::{Answer, Taken};
-use crate::measure::consumption::{Consumption, Note};
+use crate::measure::consumption::{Consumption, Delivered};
 use crate::measure::{BatchTimes, ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
 use crate::plan::Plan;
 use crate::process::Process;
@@ -246,7 +246,7 @@ impl Loader {
         }
         let times = BatchTimes { shelved_ns: taken_ns.saturating_sub(finished_ns), ..times };
         let left_ns = self.engine.gate.now_ns();
-        let note = Note { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved: ready };
+        let note = Delivered { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved: ready };
         lock(&self.consumption).delivered(note);
         result
     }

@@ -1,6 +1,8 @@
 //! Finished batches to the training loop: the loader that users hold, and what it is told to be.
 //!
 //! Which batch is next, and whose it is, is decided by `flow`; here it is handed out, and what that took is measured.
+//!
+//! Uses every other room: the builder is where they are made.
 
 mod batch_sampler;
 mod builder;

@@ -4,6 +4,8 @@
 //! [`Gate`] puts one lock around it, carries out what it says after the lock is released, and is the only place
 //! where anybody is woken. A simulator may run the same machine on its own clock.
 //!
+//! Uses `state` (which batches come after which) alone.
+//!
 //! # Batches
 //!
 //! The batches of a *generation* have *turns*, 0, 1, 2…, in the order in which they are delivered. Each is

@@ -47,12 +47,12 @@ pub(crate) struct Consumption {
     pub(crate) begun_ns: Option<u64>,
     /// When the last batch was handed out; `None` between epochs.
     pub(crate) left_at_ns: Option<u64>,
-    noted: Vec<Note>,
+    noted: Vec<Delivered>,
 }
 
 /// A note about one batch: the times the consumer asked, got it, and left with it; its
 /// way until then; how much it was, and how many waited behind it.
-pub(crate) struct Note {
+pub(crate) struct Delivered {
     pub(crate) asked_ns: u64,
     pub(crate) taken_ns: u64,
     pub(crate) left_ns: u64,
@@ -99,7 +99,7 @@ impl Consumption {
     }
 
     /// A batch goes out.
-    pub(crate) fn delivered(&mut self, note: Note) {
+    pub(crate) fn delivered(&mut self, note: Delivered) {
         if self.noted.len() == NOTED {
             self.fold();
         }
@@ -116,8 +116,8 @@ impl Consumption {
         self.noted = noted;
     }
 
-    fn count(&mut self, note: &Note) {
-        let Note { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved } = *note;
+    fn count(&mut self, note: &Delivered) {
+        let Delivered { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved } = *note;
         let wait = taken_ns.saturating_sub(asked_ns);
         self.wait_ns += wait;
         self.waits.saturating_record(wait.max(1));

@@ -2,6 +2,8 @@
 //!
 //! Workers count in [tallies](tally) of their own; the consumer notes its [consumption](consumption). Reading
 //! them gives a [`Stats`], plain data; [`Stats::explain`] turns it into words.
+//!
+//! Uses nothing but the names of stages and what others count.
 
 pub(crate) mod consumption;
 pub(crate) mod series;

@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use crate::assemble::{Block, Composer, Draft, Layout, OutOfMemory, Pool};
+use crate::assemble::{BatchLayout, Block, Composer, Draft, OutOfMemory, Pool};
 use crate::deliver::{OrderLog, Outcome};
 use crate::flow::{BatchId, Charge, Finished, Gate, Ledger, Opening};
 use crate::plan::{EpochPlan, Position, SampleIndex};
@@ -39,12 +39,12 @@ pub(crate) struct Opener {
     pub(crate) costs: Arc<Costs>,
     pub(crate) grain: Grain,
     /// The layout of a full batch; `None` without fixed fields or with custom collation.
-    pub(crate) layout: Option<Layout>,
+    pub(crate) layout: Option<BatchLayout>,
     pub(crate) keeps_parcels: bool,
     /// In ready order: where samples are placed.
     pub(crate) composer: Option<Arc<Composer>>,
     pub(crate) replay: Vec<OrderLog>,
-    pub(crate) prepared: Mutex<Prepared>,
+    pub(crate) prepared: Mutex<NextBatch>,
 }
 
 /// How samples are cut into jobs.
@@ -57,7 +57,7 @@ pub(crate) struct Grain {
 
 /// What whoever opens a batch has in hand.
 #[derive(Default)]
-pub(crate) struct Prepared {
+pub(crate) struct NextBatch {
     /// An epoch's plan, and the course it is a plan of: what is left of an epoch has another plan.
     epoch: Option<(Course, EpochPlan)>,
     /// Whether somebody is making the next epoch's plan.
@@ -66,7 +66,7 @@ pub(crate) struct Prepared {
     jobs: Vec<Job<Work>>,
 }
 
-impl Prepared {
+impl NextBatch {
     /// Whether the plan of this epoch is there.
     fn has(&self, course: &Course, epoch: u64) -> bool {
         self.epoch.as_ref().is_some_and(|(of, plan)| of.is(course) && plan.epoch() == epoch)
@@ -161,7 +161,7 @@ impl Opener {
     /// Goes on without a batch for which there is no memory; the ones after it may fit again.
     fn pass_over(
         &self,
-        prepared: MutexGuard<'_, Prepared>,
+        prepared: MutexGuard<'_, NextBatch>,
         id: BatchId,
         positions: Vec<u64>,
         error: OutOfMemory,
@@ -181,7 +181,7 @@ impl Opener {
     /// Makes an epoch's plan. Some take their time (weights without replacement are sorted).
     fn plan_epoch(
         &self,
-        mut prepared: MutexGuard<'_, Prepared>,
+        mut prepared: MutexGuard<'_, NextBatch>,
         course: Course,
         epoch: u64,
     ) -> Opened {
@@ -203,7 +203,7 @@ impl Opener {
     }
 
     /// The block of the next batch, in place of what the gate has set aside for it.
-    fn block(&self) -> Result<Option<(Block, Layout)>, OutOfMemory> {
+    fn block(&self) -> Result<Option<(Block, BatchLayout)>, OutOfMemory> {
         let Some(layout) = &self.layout else { return Ok(None) };
         let set_aside = self.gate.look(|flow| flow.rules().batch_bytes);
         let block = self.pool.take(layout.bytes, set_aside)?;
@@ -213,7 +213,7 @@ impl Opener {
     /// Which samples the batch has: as planned, or as an earlier run delivered them.
     fn members(
         &self,
-        prepared: &Prepared,
+        prepared: &NextBatch,
         id: BatchId,
         slots: u32,
     ) -> Result<Members, OutOfMemory> {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, Layout, split_run};
+use super::arrangement::{Arrangement, BatchLayout, split_run};
 use super::error::PlanError;
 use super::key::{Key, Purpose};
 use super::shuffle::Shuffle;
@@ -55,7 +55,7 @@ impl Bucketed {
     }
 }
 
-impl Layout for Bucketed {
+impl BatchLayout for Bucketed {
     fn name(&self) -> &'static str {
         "bucketed by length"
     }
@@ -82,10 +82,10 @@ impl Layout for Bucketed {
         Some(self.cut.step)
     }
 
-    fn with_step(&self, step: u64) -> Option<Box<dyn Layout>> {
+    fn with_step(&self, step: u64) -> Option<Box<dyn BatchLayout>> {
         let step = step.clamp(1, self.cut.n);
         let other = step != self.cut.step;
-        other.then(|| -> Box<dyn Layout> {
+        other.then(|| -> Box<dyn BatchLayout> {
             let by_length = Arc::clone(&self.by_length);
             Box::new(Bucketed { by_length, cut: Cut { step, ..self.cut } })
         })

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, Layout};
+use super::arrangement::{Arrangement, BatchLayout};
 use super::error::PlanError;
 use super::key::{Key, Purpose};
 use super::order::Part;
@@ -75,7 +75,7 @@ fn quotas(parts: &[Part], largest: f64, samples: u64) -> Vec<u64> {
     quotas
 }
 
-impl Layout for Mixed {
+impl BatchLayout for Mixed {
     fn name(&self) -> &'static str {
         "mixed"
     }

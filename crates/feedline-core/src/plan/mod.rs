@@ -2,7 +2,7 @@
 //!
 //! A [`Plan`] is a pure function `(seed, epoch, rank, world, position) -> sample index`. It holds no
 //! cursor and never asks how many workers there are, so any position of any epoch can be answered
-//! at any time, by anybody, with the same result.
+//! at any time, by anybody, with the same result. It uses no other room.
 //!
 //! ```text
 //! position ──► global position ──► place in the epoch ──► sample index

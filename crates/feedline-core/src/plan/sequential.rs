@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, Layout};
+use super::arrangement::{Arrangement, BatchLayout};
 
 #[derive(Copy, Clone)]
 pub(crate) struct Sequential {
     pub(crate) n: u64,
 }
 
-impl Layout for Sequential {
+impl BatchLayout for Sequential {
     fn name(&self) -> &'static str {
         "sequential"
     }

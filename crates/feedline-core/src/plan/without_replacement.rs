@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, Layout};
+use super::arrangement::{Arrangement, BatchLayout};
 use super::error::PlanError;
 use super::key::{Key, Purpose, unit};
 use super::weights;
@@ -36,7 +36,7 @@ impl WithoutReplacement {
     }
 }
 
-impl Layout for WithoutReplacement {
+impl BatchLayout for WithoutReplacement {
     fn name(&self) -> &'static str {
         "weighted without replacement"
     }

@@ -29,11 +29,11 @@ pub(super) enum Prefer {
 pub(super) struct CostFirst<T> {
     prefer: Prefer,
     workers: usize,
-    shared: Mutex<Shared<T>>,
+    shared: Mutex<Queue<T>>,
 }
 
-struct Shared<T> {
-    heap: BinaryHeap<Entry<T>>,
+struct Queue<T> {
+    heap: BinaryHeap<Queued<T>>,
     batch_cost: Ema,
     /// The age of the newest batch: the sum of all `age`s so far.
     age: i128,
@@ -41,24 +41,24 @@ struct Shared<T> {
     arrivals: u64,
 }
 
-struct Entry<T> {
+struct Queued<T> {
     /// Lower goes first; arrival breaks ties, so equal costs keep the planned order.
     key: Reverse<(i128, u64)>,
     job: Job<T>,
 }
 
-impl<T> PartialEq for Entry<T> {
+impl<T> PartialEq for Queued<T> {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
     }
 }
-impl<T> Eq for Entry<T> {}
-impl<T> PartialOrd for Entry<T> {
+impl<T> Eq for Queued<T> {}
+impl<T> PartialOrd for Queued<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<T> Ord for Entry<T> {
+impl<T> Ord for Queued<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key.cmp(&other.key)
     }
@@ -66,7 +66,7 @@ impl<T> Ord for Entry<T> {
 
 impl<T> CostFirst<T> {
     pub(super) fn new(prefer: Prefer, workers: usize) -> CostFirst<T> {
-        let shared = Shared {
+        let shared = Queue {
             heap: BinaryHeap::new(),
             batch_cost: Ema::new(0.2),
             age: 0,
@@ -76,7 +76,7 @@ impl<T> CostFirst<T> {
         CostFirst { prefer, workers, shared: Mutex::new(shared) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared<T>> {
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,7 +98,7 @@ impl<T: Send> Policy<T> for CostFirst<T> {
             let key = shared.age + if self.prefer == Prefer::Cheap { cost } else { -cost };
             let arrival = shared.arrivals;
             shared.arrivals += 1;
-            shared.heap.push(Entry { key: Reverse((key, arrival)), job });
+            shared.heap.push(Queued { key: Reverse((key, arrival)), job });
         }
     }
 

@@ -5,6 +5,8 @@
 //! under every policy. Policies are small queues behind small locks; they know no clock and no
 //! thread, so that tests drive them with scripted workers on a virtual clock.
 //!
+//! Uses no other room.
+//!
 //! | policy | file | good for |
 //! | --- | --- | --- |
 //! | [`PolicyKind::Steal`] (default) | `steal.rs` | everything; idle workers take half of a random victim's queue |

@@ -4,6 +4,8 @@
 //! is all it takes to go on: a loader that resumes delivers exactly what was not delivered, with any
 //! number of workers, any read-ahead and any order of delivery.
 //!
+//! Uses `plan` alone.
+//!
 //! # What is counted
 //!
 //! Batches that were handed out, whether they came as batches or as errors; nothing that was only read

@@ -1,7 +1,7 @@
 //! What a user of the engine implements: a dataset, and the sample it writes.
 
 use crate::assemble::{
-    DType, Element, Field, FieldKey, Form, Parcel, Place, Ragged, Schema, SlotRows,
+    DType, Element, Field, FieldKey, FieldPlace, Form, Parcel, Ragged, Schema, SlotRows,
 };
 
 use crate::plan::{SampleIndex, Stream};
@@ -372,8 +372,10 @@ impl<'a> Sample<'a> {
         let field = self.find(field)?;
         let declared = self.field(field);
         match self.place(field) {
-            Place::Row { bytes, .. } => Ok(self.slot(field, bytes, None)),
-            Place::Loose { .. } => Err(WriteError::NoSlot { field: declared.name().to_string() }),
+            FieldPlace::Row { bytes, .. } => Ok(self.slot(field, bytes, None)),
+            FieldPlace::Loose { .. } => {
+                Err(WriteError::NoSlot { field: declared.name().to_string() })
+            }
         }
     }
 
@@ -387,11 +389,11 @@ impl<'a> Sample<'a> {
     fn slot(&mut self, field: usize, len: usize, shape: Option<&[usize]>) -> &mut [u8] {
         self.parcel.written[self.first + field] = true;
         match self.place(field) {
-            Place::Row { bytes, offset } => match &mut self.rows {
+            FieldPlace::Row { bytes, offset } => match &mut self.rows {
                 Some(rows) => rows.row(self.first + field),
                 None => &mut self.parcel.record.bytes_mut()[offset..offset + bytes],
             },
-            Place::Loose { part } => {
+            FieldPlace::Loose { part } => {
                 let part = &mut self.parcel.parts[part];
                 part.shape.clear();
                 part.shape.extend_from_slice(shape.unwrap_or(&[]));
@@ -412,7 +414,7 @@ impl<'a> Sample<'a> {
         &self.schema.fields()[self.first + field]
     }
 
-    fn place(&self, field: usize) -> Place {
+    fn place(&self, field: usize) -> FieldPlace {
         self.schema.place(self.first + field)
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::assemble::{DType, Element, Field, FieldKey, GroupRows, Place, Schema};
+use crate::assemble::{DType, Element, Field, FieldKey, FieldPlace, GroupRows, Schema};
 use crate::plan::SampleIndex;
 
 use super::dataset::WriteError;
@@ -55,11 +55,13 @@ impl<'a> Group<'a> {
         let declared = self.field(field);
         let at = self.first + field;
         match self.schema.place(at) {
-            Place::Row { .. } => {
+            FieldPlace::Row { .. } => {
                 self.written[at] = true;
                 Ok(self.rows.rows(at))
             }
-            Place::Loose { .. } => Err(WriteError::NoSlot { field: declared.name().to_string() }),
+            FieldPlace::Loose { .. } => {
+                Err(WriteError::NoSlot { field: declared.name().to_string() })
+            }
         }
     }
 

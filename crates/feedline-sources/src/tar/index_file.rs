@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 
 use twox_hash::XxHash3_64;
 
-use super::table::{Entry, Place, Table};
+use super::table::{MemberPlace, SampleEntry, Table};
 use crate::read_at::{append_at, open_plain, read_exact_at};
 use crate::stamp::{Stamp, since_1970};
 
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         table.keys = self.bytes()?.to_vec();
         for _ in 0..self.count(16)? {
             let (key_end, members_end) = (self.number()?, self.number()?);
-            table.samples.push(Entry { key_end, members_end });
+            table.samples.push(SampleEntry { key_end, members_end });
         }
         for _ in 0..self.count(24)? {
             let extension = u32::try_from(self.number()?).ok()?;
@@ -183,9 +183,9 @@ impl<'a> Reader<'a> {
             if !within || extension as usize >= table.extensions.len() {
                 return None;
             }
-            table.members.push(Place { extension, offset, size });
+            table.members.push(MemberPlace { extension, offset, size });
         }
-        let ends = |end: fn(&Entry) -> u64, last: usize| {
+        let ends = |end: fn(&SampleEntry) -> u64, last: usize| {
             table.samples.is_sorted_by_key(end)
                 && table.samples.last().map_or(0, end) == last as u64
         };
@@ -206,13 +206,13 @@ mod tests {
             extensions: vec!["jpg".to_string(), "cls".to_string()],
             keys: b"ab".to_vec(),
             samples: vec![
-                Entry { key_end: 1, members_end: 1 },
-                Entry { key_end: 2, members_end: 3 },
+                SampleEntry { key_end: 1, members_end: 1 },
+                SampleEntry { key_end: 2, members_end: 3 },
             ],
             members: vec![
-                Place { extension: 0, offset: 512, size: 10 },
-                Place { extension: 0, offset: 1536, size: 20 },
-                Place { extension: 1, offset: 2560, size: 1 },
+                MemberPlace { extension: 0, offset: 512, size: 10 },
+                MemberPlace { extension: 0, offset: 1536, size: 20 },
+                MemberPlace { extension: 1, offset: 2560, size: 1 },
             ],
             archive_bytes: 4096,
         }

@@ -195,9 +195,9 @@ impl Shard {
         &self.keys[start as usize..self.key_ends[at] as usize]
     }
 
-    pub(super) fn layout(&self, sample: u64) -> Layout<'_> {
+    pub(super) fn layout(&self, sample: u64) -> TableLayout<'_> {
         let at = sample as usize * self.parts;
-        Layout { spans: &self.spans[at..at + self.parts] }
+        TableLayout { spans: &self.spans[at..at + self.parts] }
     }
 }
 
@@ -206,11 +206,11 @@ impl Shard {
 /// Parts that lie close together are read as one piece; others one by one, in the archive's order.
 /// Both follow from the places alone, so whoever builds the sample knows it as well.
 #[derive(Copy, Clone)]
-pub(super) struct Layout<'a> {
+pub(super) struct TableLayout<'a> {
     spans: &'a [Span],
 }
 
-impl Layout<'_> {
+impl TableLayout<'_> {
     fn members(&self) -> impl Iterator<Item = Span> {
         self.spans.iter().copied().filter(|span| span.is_member())
     }

@@ -82,12 +82,12 @@ pub struct Streamed {
 /// The reading of one shard.
 #[derive(Default)]
 struct Pass {
-    state: Mutex<State>,
+    state: Mutex<CursorState>,
     moved: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct CursorState {
     /// Whether somebody is reading.
     busy: bool,
     cursors: Vec<Cursor>,

@@ -20,22 +20,22 @@ pub(super) struct Table {
     pub(super) extensions: Vec<String>,
     /// The samples' keys, one behind the other.
     pub(super) keys: Vec<u8>,
-    pub(super) samples: Vec<Entry>,
-    pub(super) members: Vec<Place>,
+    pub(super) samples: Vec<SampleEntry>,
+    pub(super) members: Vec<MemberPlace>,
     /// Bytes of the archive, decompressed.
     pub(super) archive_bytes: u64,
 }
 
 /// A sample: where its key ends, and its members, which begin where those before end.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct SampleEntry {
     pub(super) key_end: u64,
     pub(super) members_end: u64,
 }
 
 /// A member: which part it is, and where.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MemberPlace {
     /// The number of its extension.
     pub(super) extension: u32,
     pub(super) offset: u64,
@@ -44,9 +44,9 @@ pub(super) struct Place {
 
 impl Table {
     /// The key of a sample, and its members.
-    pub(super) fn sample(&self, at: usize) -> (&[u8], &[Place]) {
+    pub(super) fn sample(&self, at: usize) -> (&[u8], &[MemberPlace]) {
         let before = at.checked_sub(1).map(|before| self.samples[before]);
-        let before = before.unwrap_or(Entry { key_end: 0, members_end: 0 });
+        let before = before.unwrap_or(SampleEntry { key_end: 0, members_end: 0 });
         let entry = self.samples[at];
         (
             &self.keys[before.key_end as usize..entry.key_end as usize],
@@ -96,10 +96,10 @@ impl Tabulator {
         if sample > count {
             table.keys.extend_from_slice(key);
             let (key_end, members_end) = (table.keys.len() as u64, table.members.len() as u64);
-            table.samples.push(Entry { key_end, members_end });
+            table.samples.push(SampleEntry { key_end, members_end });
         }
         let (offset, size) = (member.offset, member.size);
-        table.members.push(Place { extension, offset, size });
+        table.members.push(MemberPlace { extension, offset, size });
         if let Some(sample) = table.samples.last_mut() {
             sample.members_end += 1;
         }
@@ -113,8 +113,8 @@ impl Tabulator {
     fn bytes(&self) -> u64 {
         let table = &self.table;
         let bytes = table.keys.len()
-            + table.samples.len() * size_of::<Entry>()
-            + table.members.len() * size_of::<Place>()
+            + table.samples.len() * size_of::<SampleEntry>()
+            + table.members.len() * size_of::<MemberPlace>()
             // Here and in the map.
             + 2 * self.extension_bytes
             + table.extensions.len() * 2 * size_of::<(String, (u32, usize))>();
@@ -141,7 +141,8 @@ mod tests {
         (0..table.samples.len())
             .map(|at| {
                 let (key, members) = table.sample(at);
-                let extension = |place: &Place| table.extensions[place.extension as usize].clone();
+                let extension =
+                    |place: &MemberPlace| table.extensions[place.extension as usize].clone();
                 let key = String::from_utf8(key.to_vec()).unwrap();
                 (key, members.iter().map(extension).collect())
             })

@@ -64,7 +64,7 @@ enum Needed {
 
 /// One block of an MCU.
 #[derive(Clone, Copy)]
-struct Place {
+struct BlockPlace {
     component: usize,
     needed: Needed,
     dc: usize,
@@ -77,7 +77,7 @@ pub(in crate::image) struct Entropy {
     bits: Bits,
     dc: [Option<Box<Dc>>; 4],
     ac: [Option<Box<Ac>>; 4],
-    places: Vec<Place>,
+    places: Vec<BlockPlace>,
     last_dc: [i32; 4],
     column: u32,
     columns: u32,
@@ -157,7 +157,7 @@ impl Entropy {
                 1 => Needed::Dc,
                 _ => Needed::All,
             };
-            self.places.push(Place { component, needed, dc, ac });
+            self.places.push(BlockPlace { component, needed, dc, ac });
         }
         // SAFETY: the caller's promise about the data, for as long as the window is asked to fill.
         unsafe { self.window.begin(scan.data, scan.length) };
