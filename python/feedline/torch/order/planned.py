@@ -88,9 +88,9 @@ class Planned:
             self._only_end = False
             return iter(())
         self.begun = True
-        return self._batches(self.epoch, self._first)
+        return self._from(self.epoch, self._first)
 
-    def _batches(self, epoch: int, first: int) -> Iterator[Any]:
+    def _from(self, epoch: int, first: int) -> Iterator[Any]:
         for start in range(first, self._batches.batches(epoch), _STRETCH):
             packed = self._batches.samples(epoch, start, start + _STRETCH)
             samples = np.frombuffer(packed, dtype=np.int64).tolist()
