@@ -1,10 +1,11 @@
 //! Decode, crop, resize, flip, normalise and lay out in one go, straight into the batch's slot.
 
+use feedline_resize::{Area, Resizer, Source, Window};
+
 use super::decode::decode_with;
 use super::header::header_within;
 use super::jpeg::{Columns, Entropy, Session};
 use super::recipe::Origin;
-use super::resize::{Area, Resizer, Source, Window};
 use super::{
     DecodeOptions, Finish, Flips, Format, Header, ImageError, Limits, Orientation, Picture, Recipe,
     flip,
@@ -100,7 +101,9 @@ impl<'a> Decoder<'a> {
         let source = Source { pixels: part.pixels(), width: part.width(), channels, area };
         let to = resized.reset(width, height, channels);
         if origin.resizes {
-            resizer.resize(source, window, recipe.filter, to, (width, height))?;
+            let done = resizer.resize(source, window, recipe.filter, to, (width, height));
+            // All that it refuses is refused before; its own checks must still not become a panic.
+            done.map_err(|reason| ImageError::Resize { reason })?;
         } else {
             source.copy_to(to);
         }

@@ -51,9 +51,10 @@ mod png;
 pub mod program;
 mod raster;
 mod recipe;
-mod resize;
 mod tiff;
 mod webp;
+
+pub use feedline_resize::{Filter, Resizer};
 
 pub use act::{Tone, Warp, affine_matrix, expanded};
 pub use action::{Action, Area, Border, Fill, Interpolation, Size};
@@ -73,4 +74,3 @@ pub use orientation::Orientation;
 pub use picture::{Color, Picture};
 pub use program::{Begun, Drawn, Options, Program, ProgramError, Step, Workbench};
 pub use recipe::{Recipe, Rect};
-pub use resize::{Filter, Resizer};

@@ -1,6 +1,7 @@
 //! What to make of a picture, and which of its pixels that takes.
 
-use super::resize::{Area, Filter, Window};
+use feedline_resize::{Area, Filter, Window};
+
 use super::{Color, ImageError};
 
 /// A part of a picture, in whole pixels.

@@ -1,8 +1,9 @@
 //! The memory a worker keeps from picture to picture, and how actions are done in it.
 
+use feedline_resize::{Source, Window};
+
 use crate::image::act;
 use crate::image::action::{Action, Area, Fill, Interpolation, Size};
-use crate::image::resize::{Source, Window};
 use crate::image::{Filter, ImageError, Picture, Resizer, Scratch};
 
 /// Buffers that a worker keeps from picture to picture.
@@ -156,11 +157,13 @@ fn resize(
 ) -> Result<(), ImageError> {
     let Area { top: y, left: x, height, width } = area;
     let channels = from.channels();
-    let area = crate::image::resize::Area { x, y, width, height };
+    let area = feedline_resize::Area { x, y, width, height };
     let source = Source { pixels: from.pixels(), width: from.width(), channels, area };
     let [x, y, width, height] = [x, y, width, height].map(|n| n as f64);
     let out = to.reset(size.width, size.height, channels);
-    resizer.resize(source, Window { x, y, width, height }, filter, out, (size.width, size.height))
+    resizer
+        .resize(source, Window { x, y, width, height }, filter, out, (size.width, size.height))
+        .map_err(|reason| ImageError::Resize { reason })
 }
 
 fn erase(picture: &mut Picture, area: Area, fill: Fill) {

@@ -1,10 +1,11 @@
-//! Resizing with antialiasing, as Pillow and torchvision do it.
+//! Resizing of pictures with antialiasing, as Pillow and torchvision do it.
+//!
+//! `fast_image_resize` is generic, and what a crate uses of it is compiled with that crate: two thirds of all code of
+//! `feedline-ops`, once for the library and once more for its tests. Here it is compiled once.
 
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{U8, U8x3, U8x4};
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions};
-
-use super::ImageError;
 
 /// How new pixels are made of old ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,34 +21,40 @@ pub enum Filter {
 
 /// A part of a picture in fractions of pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Window {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
+#[allow(missing_docs)]
+pub struct Window {
+    pub x: f64,
+    pub y: f64,
+    pub width: f64,
+    pub height: f64,
 }
 
 /// A part of a picture in whole pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Area {
-    pub(super) x: usize,
-    pub(super) y: usize,
-    pub(super) width: usize,
-    pub(super) height: usize,
+#[allow(missing_docs)]
+pub struct Area {
+    pub x: usize,
+    pub y: usize,
+    pub width: usize,
+    pub height: usize,
 }
 
 /// Pixels to read: those of the area, in rows of `width` pixels.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) pixels: &'a [u8],
-    pub(super) width: usize,
-    pub(super) channels: usize,
-    pub(super) area: Area,
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// All rows, one after the other.
+    pub pixels: &'a [u8],
+    /// Pixels of a row.
+    pub width: usize,
+    /// Bytes of a pixel: 1, 3 or 4.
+    pub channels: usize,
+    /// The part that counts.
+    pub area: Area,
 }
 
 impl Source<'_> {
     /// The area's pixels without gaps.
-    pub(super) fn copy_to(&self, to: &mut [u8]) {
+    pub fn copy_to(&self, to: &mut [u8]) {
         let (stride, row) = (self.width * self.channels, self.area.width * self.channels);
         let rows = self.pixels.chunks_exact(stride).skip(self.area.y);
         let start = self.area.x * self.channels;
@@ -71,14 +78,18 @@ impl std::fmt::Debug for Resizer {
 
 impl Resizer {
     /// Makes `to` (of `width` by `height` pixels, without gaps) of the window, which lies in the source's area.
-    pub(super) fn resize(
+    ///
+    /// # Errors
+    ///
+    /// With the reason, if the pixels are not as many as the sizes say.
+    pub fn resize(
         &mut self,
         from: Source<'_>,
         window: Window,
         filter: Filter,
         to: &mut [u8],
         (width, height): (usize, usize),
-    ) -> Result<(), ImageError> {
+    ) -> Result<(), String> {
         let algorithm = match filter {
             Filter::Nearest => ResizeAlg::Nearest,
             Filter::Bilinear => ResizeAlg::Convolution(FilterType::Bilinear),
@@ -118,13 +129,11 @@ impl Resizer {
                 }
             }};
         }
-        let done = match from.channels {
+        match from.channels {
             1 => typed!(U8),
             3 => typed!(U8x3),
             4 => typed!(U8x4),
             n => Err(format!("{n} channels")),
-        };
-        // All of these are refused before; the crate's own checks must still not become a panic.
-        done.map_err(|reason| ImageError::Resize { reason })
+        }
     }
 }
