@@ -22,6 +22,7 @@ from portable_functions import (
 )
 
 import feedline
+from patience import PATIENCE
 from pictures import picture, saved
 
 # ---- what there is to pickle
@@ -277,7 +278,7 @@ def test_tensors_are_copied_and_stay_where_they_are():
     before = part.data_ptr()
     worker = context.Process(target=send, args=(feedline.Loader(pipeline, batch_size=5), answers))
     worker.start()
-    assert answers.get(timeout=50) == [[[10, 11, 12, 13, 14]]]
+    assert answers.get(timeout=PATIENCE) == [[[10, 11, 12, 13, 14]]]
     worker.join()
     assert part.data_ptr() == before
     assert batches(pipeline)
@@ -528,7 +529,7 @@ def test_processes_that_are_started_get_it(place, method):
     loader = feedline.Loader(made, batch_size=4, shuffle=True, seed=3, num_workers=1)
     worker = context.Process(target=send, args=(loader, answers))
     worker.start()
-    answer = answers.get(timeout=50)
+    answer = answers.get(timeout=PATIENCE)
     worker.join()
     assert answer == all_batches(loader)
 

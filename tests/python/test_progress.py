@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+from patience import PATIENCE
+
 LOOP = """
     import numpy as np
     import feedline
@@ -22,7 +24,7 @@ def run(source, stderr):
         [sys.executable, "-c", textwrap.dedent(LOOP) + textwrap.dedent(source)],
         stdout=subprocess.PIPE,
         stderr=stderr,
-        timeout=50,
+        timeout=PATIENCE,
         check=True,
     )
 
@@ -80,7 +82,7 @@ def notebook():
     def run(*cells):
         cells = [nbformat.v4.new_code_cell(textwrap.dedent(cell)) for cell in cells]
         book = nbformat.v4.new_notebook(cells=cells)
-        nbclient.NotebookClient(book, timeout=50, kernel_name="python3").execute()
+        nbclient.NotebookClient(book, timeout=PATIENCE, kernel_name="python3").execute()
         return [cell.outputs for cell in book.cells]
 
     return run

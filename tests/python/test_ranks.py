@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import feedline
+from patience import PATIENCE
 
 NAMES = (
     "RANK",
@@ -177,7 +178,7 @@ def test_looking_for_ranks_imports_neither_torch_nor_jax(program):
 # ---- launched for real
 
 
-def launched(tmp_path, command, source, timeout=80):
+def launched(tmp_path, command, source, timeout=PATIENCE):
     """Run a program under a launcher. Each rank leaves what it has as JSON in a file of its own."""
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(source))
