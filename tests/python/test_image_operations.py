@@ -243,7 +243,11 @@ def test_each_change_of_rand_augment_at_every_magnitude(folder, tensors, name):
                     )
                     difference = np.abs(ours.astype(int) - theirs.numpy().astype(int))
                     differences.append((difference > 1).mean())
-                assert min(differences) <= 0.004, (magnitude, interpolation, differences)
+                # A shear by a fifth puts pixels half-way between two, where torch's choice
+                # depends on the processor.
+                sheared = name.startswith("Shear") and interpolation == "nearest"
+                most = 0.02 if sheared else 0.004
+                assert min(differences) <= most, (magnitude, interpolation, differences)
 
 
 def test_rand_augment_draws_every_change_equally_often(folder):
