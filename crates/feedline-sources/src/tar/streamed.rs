@@ -40,7 +40,7 @@ use super::Options;
 use super::archive::{ArchiveError, Running, Tape};
 use super::collection::Collection;
 use super::compression::Compression;
-use super::shard::{Layout, Shard};
+use super::shard::{Shard, TableLayout};
 use super::shelf::Shelf;
 use crate::read_at::{append_at, make_room};
 use crate::{Encoded, SourceError, Watch};
@@ -224,7 +224,7 @@ impl Cursor {
         read
     }
 
-    fn go_on(&mut self, layout: Layout<'_>, raw: &mut Vec<u8>) -> Result<(), ArchiveError> {
+    fn go_on(&mut self, layout: TableLayout<'_>, raw: &mut Vec<u8>) -> Result<(), ArchiveError> {
         let other = |what: &str| ArchiveError::Changed { what: what.to_string() };
         for piece in layout.pieces() {
             let skipped = piece.start.checked_sub(self.at);
