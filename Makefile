@@ -40,10 +40,10 @@ export UV_SYSTEM_CERTS := 1
 
 # ---- what people call
 
-.PHONY: help demo test check lint fmt bench docs wheel stubs loom sanitize soak lock clean
+.PHONY: help demo test check lint fmt bench docs wheel stubs loom sanitize soak lock release-check release clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## Set everything up and run the main job on data it makes itself
 	@$(BIN)/python examples/demo.py
@@ -53,7 +53,7 @@ test: forget-logs lint test-rust test-doc loom test-python ## Set everything up,
 
 check: test ## What CI runs: the same as test
 
-lint: lint-format lint-licences lint-clippy lint-stubs lint-types ## Format, clippy, ruff, types, stubs, licences
+lint: lint-format lint-workflows lint-licences lint-clippy lint-stubs lint-types ## Format, clippy, ruff, types, stubs, licences, workflows
 
 fmt: $(VENV)/.ready ## Format Rust and Python sources
 	cargo fmt --all
@@ -102,12 +102,17 @@ lock: $(VENV)/.uv ## Resolve pyproject.toml's dev group again into requirements/
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --group dev \
 	  --no-emit-index-url --custom-compile-command "make lock" --output-file requirements/dev.txt
 
+release-check: check-features check-crates check-wheel check-sdist ## Check all that a release would publish
+
+release: ## Make the next version, its changelog and its tag: make release VERSION=1.2.3
+	@scripts/release "$(VERSION)"
+
 clean: ## Remove everything that make made, except the caches
 	rm -rf $(VENV) target site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # ---- the parts of lint and test
 
-.PHONY: forget-logs lint-format lint-licences lint-clippy lint-stubs lint-types
+.PHONY: forget-logs lint-format lint-workflows lint-licences lint-clippy lint-stubs lint-types
 .PHONY: test-rust test-doc test-python
 
 forget-logs:
@@ -115,6 +120,9 @@ forget-logs:
 
 lint-format: $(VENV)/.ready
 	@$(STEP) lint-format scripts/lint-format
+
+lint-workflows: $(VENV)/.ready
+	@$(STEP) lint-workflows scripts/lint-workflows
 
 lint-licences: $(DENY)
 	@$(STEP) lint-licences $(DENY) --log-level warn check --hide-inclusion-graph \
@@ -137,6 +145,26 @@ test-doc: $(VENV)/.ready
 
 test-python: $(VENV)/.installed
 	@$(STEP) test-python timeout $(LAST_RESORT) $(BIN)/pytest tests/python --pyargs feedline
+
+# ---- the parts of release-check
+
+.PHONY: check-features check-crates check-wheel check-sdist
+
+check-features: $(VENV)/.uv
+	@$(STEP) check-features scripts/check-features
+
+# Packs every crate as for crates.io and builds it from its package, without anything beside it.
+check-crates: $(VENV)/.uv
+	@$(STEP) check-crates cargo publish --workspace --dry-run --locked --quiet
+
+check-wheel: target/wheels/.built
+	@$(STEP) check-wheel scripts/wheel-check target/wheels/*.whl target/debug-symbols/*.debug
+	@$(STEP) check-wheel-metadata $(BIN)/twine check --strict target/wheels/*.whl
+	@$(STEP) check-wheel-abi $(BIN)/abi3audit --strict --summary target/wheels/*.whl
+	@$(STEP) check-wheel-platform $(BIN)/auditwheel show target/wheels/*.whl
+
+check-sdist: $(VENV)/.ready
+	@$(STEP) check-sdist scripts/check-sdist
 
 # ---- set-up: each stamp is made again only when something before it changed
 
@@ -166,9 +194,10 @@ target/wheels/.sources: force
 	printf '%s\n' $(wheel_sources) | cmp --silent - $@ || printf '%s\n' $(wheel_sources) >$@
 
 target/wheels/.built: $(VENV)/.ready target/wheels/.sources $(wheel_sources)
-	@rm -f target/wheels/*.whl
+	@rm -rf target/wheels/*.whl target/debug-symbols
 	@$(STEP) wheel $(BIN)/maturin build --release --locked --quiet \
 	  --interpreter $(BIN)/python --out target/wheels
+	@$(STEP) wheel-symbols scripts/split-debug target/wheels target/debug-symbols
 	@touch $@
 
 $(VENV)/.installed: target/wheels/.built $(VENV)/.ready
