@@ -69,8 +69,10 @@ bench: $(VENV)/.installed ## Run every benchmark table
 
 docs: $(VENV)/.installed ## Build the prose pages, the Python API and rustdoc into site/
 	@RUSTDOCFLAGS="-D warnings" $(STEP) docs-rust cargo doc --workspace --no-deps --locked
-	@$(STEP) docs-pages $(BIN)/sphinx-build -W --keep-going -q -d target/doctrees docs site
-	@rm -rf site/rust && cp -r target/doc site/rust
+	@rm -rf site docs/reference/generated
+	@$(STEP) docs-pages $(BIN)/sphinx-build -W --keep-going -q -E -d target/doctrees docs site
+	@cp -r target/doc site/rust
+	@$(STEP) docs-links $(BIN)/python docs/check_links.py site
 	@echo "open site/index.html"
 
 wheel: target/wheels/.built ## Build the wheel into target/wheels/
@@ -108,7 +110,7 @@ release: ## Make the next version, its changelog and its tag: make release VERSI
 	@scripts/release "$(VERSION)"
 
 clean: ## Remove everything that make made, except the caches
-	rm -rf $(VENV) target site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) target site docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # ---- the parts of lint and test
 
