@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use feedline_core::{Cause, Dataset, Field, Form, Group, Sample, SampleIndex};
 
-use crate::SourceError;
+use crate::{SourceError, only};
 
 /// Fields as a user reads them: `image: float32 [3, 224, 224], label: int64 []`.
 fn describe(fields: &[Field]) -> String {
@@ -35,12 +35,19 @@ pub struct Concat {
 impl Concat {
     /// Refuses parts whose fields differ from the first's.
     pub fn new(parts: Vec<Arc<dyn Dataset>>) -> Result<Concat, SourceError> {
+        Concat::join(parts, |a, b| a == b)
+    }
+
+    fn join(
+        parts: Vec<Arc<dyn Dataset>>,
+        alike: impl Fn(&[Field], &[Field]) -> bool,
+    ) -> Result<Concat, SourceError> {
         let first = parts.first().ok_or(SourceError::NothingToJoin { what: "concat" })?.fields();
         let mut ends = Vec::with_capacity(parts.len());
         let mut end = 0u64;
         for (number, part) in parts.iter().enumerate() {
             let fields = part.fields();
-            if fields != first {
+            if !alike(&first, &fields) {
                 return Err(SourceError::FieldsDiffer {
                     part: number,
                     first: describe(&first),
@@ -51,6 +58,13 @@ impl Concat {
             ends.push(end);
         }
         Ok(Concat { parts, ends })
+    }
+
+    /// The same for parts whose fields may have different names; the first's count.
+    pub fn by_place(parts: Vec<Arc<dyn Dataset>>) -> Result<Concat, SourceError> {
+        Concat::join(parts, |a, b| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| *a == b.renamed(a.name()))
+        })
     }
 
     /// The part a sample is in, and its index there.
@@ -94,6 +108,11 @@ impl Dataset for Concat {
         let before = if part == 0 { 0 } else { self.ends[part - 1] };
         let inside: Vec<_> = indices.iter().map(|index| SampleIndex(index.0 - before)).collect();
         group.part(&inside, 0..usize::MAX, |group| dataset.build_group(group))
+    }
+
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        let parts = self.parts.iter().map(|part| only(part, fields)).collect::<Option<_>>()?;
+        Some(Arc::new(Concat { parts, ends: self.ends.clone() }))
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

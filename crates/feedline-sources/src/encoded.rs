@@ -33,6 +33,24 @@ pub trait Encoded: Send + Sync + 'static {
         part: usize,
     ) -> Result<&'a [u8], Cause>;
 
+    /// Appends some parts to `raw`, one after the other, and returns how long each is. For those who need
+    /// a label and not the picture beside it. Unless a source can do better, the sample is loaded whole.
+    fn load_parts(
+        &self,
+        index: SampleIndex,
+        parts: &[usize],
+        raw: &mut Vec<u8>,
+    ) -> Result<Vec<usize>, Cause> {
+        let mut whole = Vec::new();
+        self.load(index, &mut whole)?;
+        let append = |part: &usize| {
+            let bytes = self.part(index, &whole, *part)?;
+            raw.extend_from_slice(bytes);
+            Ok(bytes.len())
+        };
+        parts.iter().map(append).collect()
+    }
+
     /// The sample's class where the source knows it without reading: a folder's number.
     fn label(&self, index: SampleIndex) -> Option<i64> {
         let _ = index;
@@ -85,6 +103,14 @@ impl<E: Encoded + ?Sized> Encoded for Arc<E> {
         part: usize,
     ) -> Result<&'a [u8], Cause> {
         (**self).part(index, raw, part)
+    }
+    fn load_parts(
+        &self,
+        index: SampleIndex,
+        parts: &[usize],
+        raw: &mut Vec<u8>,
+    ) -> Result<Vec<usize>, Cause> {
+        (**self).load_parts(index, parts, raw)
     }
     fn label(&self, index: SampleIndex) -> Option<i64> {
         (**self).label(index)

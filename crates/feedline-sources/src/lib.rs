@@ -8,7 +8,8 @@
 //! * [`Encoded`]: what gives bytes that others decode; [`Parts`] delivers them as they are.
 //! * [`Zip`]: several datasets of equal length side by side, such as images and labels.
 //! * [`Concat`]: several datasets one after the other.
-//! * [`Select`]: some samples of a dataset.
+//! * [`Select`]: some samples of a dataset, or all of them again and again.
+//! * [`only`]: some fields of a dataset, without making the others where that is possible.
 //! * [`cache`]: finished samples kept in memory or on disk.
 //! * [`npy::Writer`]: makes packed files, row by row.
 //!
@@ -76,11 +77,13 @@ mod escape;
 pub mod files;
 mod gather;
 pub mod npy;
+mod only;
 mod parts;
 mod pictures;
 mod read_at;
 mod reading;
 mod select;
+mod some_parts;
 mod stamp;
 pub mod tar;
 mod zip;
@@ -91,6 +94,7 @@ pub use encoded::Encoded;
 pub use error::SourceError;
 pub(crate) use escape::escaped;
 pub use gather::gather;
+pub use only::only;
 pub use parts::Parts;
 pub use pictures::{Mixing, MixingError, Mixture, Pictures, PicturesError, Rows, Table};
 pub use reading::{KEY, Reading, ReadingError, parse_label};

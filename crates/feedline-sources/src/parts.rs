@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use feedline_core::{Cause, DType, Dataset, Field, Sample, SampleIndex};
 
+use crate::some_parts::{SomeParts, Wanted};
 use crate::{Encoded, Reading};
 
 /// The parts of encoded samples as fields: labels as numbers, text as text, arrays as arrays, and
@@ -55,6 +56,17 @@ impl Dataset for Parts {
             sample.put(self.readings.len(), &[label])?;
         }
         Ok(())
+    }
+
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        let wanted = |field: &usize| match self.readings.get(*field) {
+            Some(reading) => Wanted::Part(*field, reading.clone()),
+            None => Wanted::Label,
+        };
+        let all = self.fields();
+        let named = fields.iter().map(|field| all.get(*field).cloned()).collect::<Option<_>>()?;
+        let wanted = fields.iter().map(wanted).collect();
+        Some(Arc::new(SomeParts::new(Arc::clone(&self.source), wanted, named)))
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

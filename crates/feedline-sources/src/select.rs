@@ -6,32 +6,90 @@ use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex};
 
 use crate::SourceError;
 
-/// The listed samples of another dataset; one listed twice comes twice.
+/// Samples of another dataset: those that are listed, or equally spaced ones, or all of them several
+/// times. One that comes twice draws its own random numbers each time, as these depend on the index that
+/// the loader asked for.
 pub struct Select<D: ?Sized> {
     inner: Arc<D>,
-    indices: Vec<u64>,
+    choice: Choice,
+}
+
+/// Which samples.
+#[derive(Clone)]
+enum Choice {
+    Listed(Arc<[u64]>),
+    /// `first`, `first + step`, …; all of them are there.
+    Spaced {
+        first: u64,
+        step: i64,
+        count: u64,
+    },
+    /// All `of` samples, then all again.
+    Repeated {
+        of: u64,
+        count: u64,
+    },
 }
 
 impl<D: Dataset + ?Sized> Select<D> {
-    /// Refuses indices that the dataset does not have.
-    pub fn new(inner: Arc<D>, indices: Vec<u64>) -> Result<Select<D>, SourceError> {
-        let len = inner.len();
+    /// The listed samples. Refuses indices that the dataset does not have.
+    pub fn new(inner: Arc<D>, indices: impl Into<Arc<[u64]>>) -> Result<Select<D>, SourceError> {
+        let (len, indices) = (inner.len(), indices.into());
         match indices.iter().position(|index| *index >= len) {
             Some(at) => Err(SourceError::NoSuchSample { at, index: indices[at], len }),
-            None => Ok(Select { inner, indices }),
+            None => Ok(Select { inner, choice: Choice::Listed(indices) }),
         }
+    }
+
+    /// `count` samples from `first` on, each `step` behind the one before it (or before it, if that is
+    /// negative). Takes no memory, however many there are.
+    pub fn spaced(
+        inner: Arc<D>,
+        first: u64,
+        step: i64,
+        count: u64,
+    ) -> Result<Select<D>, SourceError> {
+        let len = inner.len();
+        let place = |n: u64| i128::from(first) + i128::from(step) * i128::from(n);
+        for at in [0, count.saturating_sub(1)] {
+            if count > 0 && !(0..i128::from(len)).contains(&place(at)) {
+                let index = u64::try_from(place(at)).unwrap_or(u64::MAX);
+                let at = usize::try_from(at).unwrap_or(usize::MAX);
+                return Err(SourceError::NoSuchSample { at, index, len });
+            }
+        }
+        Ok(Select { inner, choice: Choice::Spaced { first, step, count } })
+    }
+
+    /// All samples, `times` times over.
+    pub fn repeated(inner: Arc<D>, times: u64) -> Result<Select<D>, SourceError> {
+        let of = inner.len();
+        let count = of.checked_mul(times).ok_or(SourceError::TooManySamples)?;
+        Ok(Select { inner, choice: Choice::Repeated { of, count } })
     }
 
     /// The other dataset's index; the engine asks only for indices below `len`.
     fn inside(&self, index: SampleIndex) -> Result<SampleIndex, Cause> {
-        let inside = self.indices.get(index.0 as usize).copied().map(SampleIndex);
-        inside.ok_or_else(|| format!("there is no sample {}", index.0).into())
+        let n = index.0;
+        let inside = match &self.choice {
+            Choice::Listed(indices) => {
+                usize::try_from(n).ok().and_then(|n| indices.get(n).copied())
+            }
+            Choice::Spaced { first, step, count } => {
+                (n < *count).then(|| first.wrapping_add_signed(step.wrapping_mul(n.cast_signed())))
+            }
+            Choice::Repeated { of, count } => (n < *count).then(|| n % of),
+        };
+        inside.map(SampleIndex).ok_or_else(|| format!("there is no sample {n}").into())
     }
 }
 
 impl<D: Dataset + ?Sized> Dataset for Select<D> {
     fn len(&self) -> u64 {
-        self.indices.len() as u64
+        match &self.choice {
+            Choice::Listed(indices) => indices.len() as u64,
+            Choice::Spaced { count, .. } | Choice::Repeated { count, .. } => *count,
+        }
     }
 
     fn fields(&self) -> Vec<Field> {
@@ -51,6 +109,11 @@ impl<D: Dataset + ?Sized> Dataset for Select<D> {
         let inside: Result<Vec<_>, _> = group.indices().iter().map(|i| self.inside(*i)).collect();
         let Ok(inside) = inside else { return false };
         group.part(&inside, 0..usize::MAX, |group| self.inner.build_group(group))
+    }
+
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        let inner = self.inner.only(fields)?;
+        Some(Arc::new(Select { inner, choice: self.choice.clone() }))
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex};
 
-use crate::SourceError;
+use crate::{SourceError, only};
 
 /// Datasets of equal length whose fields together make one sample: sample i has all fields of every
 /// part's sample i.
@@ -49,17 +49,24 @@ impl Zip {
 
     /// All parts at once.
     pub fn new(parts: Vec<Arc<dyn Dataset>>) -> Result<Zip, SourceError> {
-        Zip::join(parts, |_, field| field)
+        Zip::join(parts, |_, _, field| field)
     }
 
-    /// All parts at once, their fields named 0, 1, 2… whatever they were called.
-    pub fn numbered(parts: Vec<Arc<dyn Dataset>>) -> Result<Zip, SourceError> {
-        Zip::join(parts, |number, field| field.renamed(&number.to_string()))
+    /// All parts at once. Fields that are called by a number, or as one before them, are called by their
+    /// place: 0, 1, 2…
+    pub fn by_place(parts: Vec<Arc<dyn Dataset>>) -> Result<Zip, SourceError> {
+        Zip::join(parts, |before, place, field| {
+            let number = field.name().bytes().all(|letter| letter.is_ascii_digit());
+            if number || before.iter().any(|other| other.name() == field.name()) {
+                return field.renamed(&place.to_string());
+            }
+            field
+        })
     }
 
     fn join(
         parts: Vec<Arc<dyn Dataset>>,
-        name: impl Fn(usize, Field) -> Field,
+        name: impl Fn(&[Field], usize, Field) -> Field,
     ) -> Result<Zip, SourceError> {
         if parts.is_empty() {
             return Err(SourceError::NothingToJoin { what: "zip" });
@@ -68,7 +75,7 @@ impl Zip {
         for part in parts {
             let fields = part.fields().into_iter().enumerate();
             let first = zip.fields.len();
-            let fields = fields.map(|(i, field)| name(first + i, field)).collect();
+            let fields = fields.map(|(i, field)| name(&zip.fields, first + i, field)).collect();
             zip = zip.with(part, fields)?;
         }
         Ok(zip)
@@ -162,6 +169,21 @@ impl Dataset for Zip {
         let indices = group.indices();
         self.ranges()
             .all(|(part, fields)| group.part(indices, fields, |group| part.build_group(group)))
+    }
+
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        let mut zip = Zip { parts: Vec::new(), fields: Vec::new(), ends: Vec::new() };
+        let part_of = |field: &usize| self.ends.partition_point(|end| end <= field);
+        // Neighbours of one part stay together.
+        for wanted in fields.chunk_by(|a, b| part_of(a) == part_of(b)) {
+            let part = part_of(&wanted[0]);
+            let first = if part == 0 { 0 } else { self.ends[part - 1] };
+            let inside: Vec<usize> = wanted.iter().map(|field| field - first).collect();
+            zip.parts.push(only(self.parts.get(part)?, &inside)?);
+            zip.fields.extend(wanted.iter().map(|field| self.fields[*field].clone()));
+            zip.ends.push(zip.fields.len());
+        }
+        (!zip.parts.is_empty()).then(|| Arc::new(zip) as Arc<dyn Dataset>)
     }
 
     /// The sum of those that the parts know.

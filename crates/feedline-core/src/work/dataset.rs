@@ -1,5 +1,7 @@
 //! What a user of the engine implements: a dataset, and the sample it writes.
 
+use std::sync::Arc;
+
 use crate::assemble::{
     DType, Element, Field, FieldKey, FieldPlace, Form, Parcel, Ragged, Schema, SlotRows,
 };
@@ -69,6 +71,14 @@ pub trait Dataset: Send + Sync + 'static {
         false
     }
 
+    /// The same samples with some of the fields, given by number in the order that is wanted, where
+    /// those cost less than whole samples: labels without decoding pictures. `None` (the default) where
+    /// nothing is gained. It is not asked for all fields in their order: that is the dataset itself.
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        let _ = fields;
+        None
+    }
+
     /// A number proportional to the sample's cost, such as its file's size. Policies that order by
     /// cost use it until they have measured the sample.
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
@@ -88,7 +98,7 @@ pub trait Dataset: Send + Sync + 'static {
     }
 }
 
-impl<D: Dataset + ?Sized> Dataset for std::sync::Arc<D> {
+impl<D: Dataset + ?Sized> Dataset for Arc<D> {
     fn len(&self) -> u64 {
         (**self).len()
     }
@@ -103,6 +113,9 @@ impl<D: Dataset + ?Sized> Dataset for std::sync::Arc<D> {
     }
     fn build_group(&self, group: &mut Group<'_>) -> bool {
         (**self).build_group(group)
+    }
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        (**self).only(fields)
     }
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         (**self).cost_hint(index)

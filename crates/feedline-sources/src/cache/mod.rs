@@ -102,6 +102,11 @@ impl<D: Dataset + ?Sized, S: Store> Dataset for Cached<D, S> {
         }
     }
 
+    /// Those of the other dataset: what costs little need not be kept.
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        self.inner.only(fields)
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.inner.cost_hint(index)
     }

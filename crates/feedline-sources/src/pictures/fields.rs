@@ -81,9 +81,6 @@ impl Pictures {
         for (part, reading) in &self.others {
             fields.push(reading.field(&self.source.parts()[*part]));
         }
-        if self.numbered {
-            fields = fields.iter().enumerate().map(|(i, f)| f.renamed(&i.to_string())).collect();
-        }
         self.fields = fields;
         self
     }

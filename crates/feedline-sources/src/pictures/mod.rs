@@ -45,6 +45,7 @@ use feedline_core::plan::Stream;
 use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex, SampleKey, Stage};
 use feedline_ops::image::{Decoder, Draw, Drawn, Picture, Program, Size, Workbench};
 
+use crate::some_parts::{SomeParts, Wanted};
 use crate::{Encoded, Reading};
 
 pub use error::PicturesError;
@@ -85,8 +86,6 @@ pub struct Pictures {
     boxes: Option<(Shapes, Rows)>,
     keypoints: Option<(Shapes, Rows)>,
     others: Vec<(usize, Reading)>,
-    /// Whether fields are called 0, 1, 2… rather than by name.
-    numbered: bool,
     fields: Vec<Field>,
 }
 
@@ -138,7 +137,6 @@ impl Pictures {
             boxes: None,
             keypoints: None,
             others: Vec::new(),
-            numbered: false,
             fields: Vec::new(),
         };
         Ok(pictures.declared())
@@ -172,13 +170,6 @@ impl Pictures {
     pub fn other(mut self, part: &str, reading: Reading) -> Result<Pictures, PicturesError> {
         self.others.push((self.number_of(part)?, reading));
         Ok(self.declared())
-    }
-
-    /// Calls the fields 0, 1, 2… rather than by name.
-    #[must_use]
-    pub fn numbered(mut self) -> Pictures {
-        self.numbered = true;
-        self.declared()
     }
 
     /// Draws what is done to a sample, view by view. `identity` is what it depends on: a loader's seed and
@@ -323,6 +314,21 @@ impl Dataset for Pictures {
             MEMORY.set(Some(memory));
         }
         Ok(())
+    }
+
+    /// Labels and other parts, without decoding pictures.
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        let others = self.fields.len() - self.others.len();
+        let wanted = |field: &usize| {
+            if self.label && *field == self.views.len() {
+                return Some(Wanted::Label);
+            }
+            let (part, reading) = self.others.get(field.checked_sub(others)?)?;
+            Some(Wanted::Part(*part, reading.clone()))
+        };
+        let chosen = fields.iter().map(wanted).collect::<Option<_>>()?;
+        let named = fields.iter().map(|field| self.fields[*field].clone()).collect();
+        Some(Arc::new(SomeParts::new(Arc::clone(&self.source), chosen, named)))
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

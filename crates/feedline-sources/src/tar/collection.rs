@@ -106,10 +106,33 @@ impl Collection {
 
     /// The same, with an error for a sample that lacks a part or has too many bytes.
     pub(super) fn complete(&self, index: SampleIndex) -> Result<(usize, u64), Cause> {
+        let (shard, sample) = self.locate_parts(index, 0..self.parts.len())?;
+        self.check_bytes(self.shards[shard].layout(sample).bytes())?;
+        Ok((shard, sample))
+    }
+
+    /// The same for some parts, whatever the sample has besides.
+    pub(super) fn having(
+        &self,
+        index: SampleIndex,
+        parts: &[usize],
+    ) -> Result<(usize, u64), Cause> {
+        let (shard, sample) = self.locate_parts(index, parts.iter().copied())?;
+        let layout = self.shards[shard].layout(sample);
+        let sizes = parts.iter().map(|part| layout.part_bytes(*part));
+        self.check_bytes(sizes.fold(0, u64::saturating_add))?;
+        Ok((shard, sample))
+    }
+
+    fn locate_parts(
+        &self,
+        index: SampleIndex,
+        mut parts: impl Iterator<Item = usize>,
+    ) -> Result<(usize, u64), Cause> {
         let (shard, sample) =
             self.locate(index).ok_or_else(|| format!("there is no sample {}", index.0))?;
         let layout = self.shards[shard].layout(sample);
-        if let Some(part) = layout.missing() {
+        if let Some(part) = parts.find(|part| layout.lacks(*part)) {
             return Err(format!(
                 "it has no part `{}` (the parts of a sample must lie side by side in the shard); \
                  complete it, or skip such samples",
@@ -117,7 +140,11 @@ impl Collection {
             )
             .into());
         }
-        let (bytes, most) = (layout.bytes(), self.max_bytes);
+        Ok((shard, sample))
+    }
+
+    fn check_bytes(&self, bytes: u64) -> Result<(), Cause> {
+        let most = self.max_bytes;
         if bytes > most {
             return Err(format!(
                 "it has {bytes} bytes, more than the {most} that a sample may have; raise max_bytes \
@@ -125,7 +152,7 @@ impl Collection {
             )
             .into());
         }
-        Ok((shard, sample))
+        Ok(())
     }
 
     pub(super) fn bytes(&self, index: SampleIndex) -> u64 {

@@ -215,9 +215,14 @@ impl TableLayout<'_> {
         self.spans.iter().copied().filter(|span| span.is_member())
     }
 
-    /// The number of the first part that the sample does not have.
-    pub(super) fn missing(&self) -> Option<usize> {
-        self.spans.iter().position(|span| *span == Span::MISSING)
+    /// Whether the sample lacks a part.
+    pub(super) fn lacks(&self, part: usize) -> bool {
+        self.spans.get(part).is_none_or(|span| *span == Span::MISSING)
+    }
+
+    /// Bytes of a part; none of one that is no member.
+    pub(super) fn part_bytes(&self, part: usize) -> u64 {
+        self.place(part).map_or(0, |place| place.end - place.start)
     }
 
     /// Bytes of the parts.
@@ -243,6 +248,12 @@ impl TableLayout<'_> {
         let start = self.members().map(|span| span.offset).min()?;
         let end = self.members().map(Span::end).max()?;
         (end - start <= self.bytes().saturating_add(GAP)).then_some(start..end)
+    }
+
+    /// Where a part is in the archive; `None` for one that is no member.
+    pub(super) fn place(&self, part: usize) -> Option<Range<u64>> {
+        let span = self.spans.get(part).filter(|span| span.is_member())?;
+        Some(span.offset..span.end())
     }
 
     /// Where a part is in what was read; `None` for one that is no member.

@@ -100,6 +100,34 @@ impl Encoded for Shards {
         self.samples.part(index, raw, part)
     }
 
+    /// Reads nothing else, and asks for nothing else to be there.
+    fn load_parts(
+        &self,
+        index: SampleIndex,
+        parts: &[usize],
+        raw: &mut Vec<u8>,
+    ) -> Result<Vec<usize>, Cause> {
+        let (shard, sample) = self.samples.having(index, parts)?;
+        let source = &self.samples.shards[shard];
+        let layout = source.layout(sample);
+        let mut lengths = Vec::with_capacity(parts.len());
+        let read = self.read(shard, |file| {
+            for part in parts {
+                let before = raw.len();
+                match layout.place(*part) {
+                    Some(piece) => {
+                        append_at(file, raw, piece.start, (piece.end - piece.start) as usize)?;
+                    }
+                    None => raw.extend_from_slice(source.key(sample)),
+                }
+                lengths.push(raw.len() - before);
+            }
+            Ok(())
+        });
+        read?;
+        Ok(lengths)
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         Some(self.samples.bytes(index))
     }

@@ -129,7 +129,7 @@ fn joins_nest() {
     let halves = Concat::new(vec![part(0, 4), part(100, 4)]).unwrap();
     let picked = Select::new(Arc::new(halves), vec![7, 0, 3, 4]).unwrap();
     let beside: Vec<Arc<dyn Dataset>> = vec![Arc::new(picked), part(50, 4)];
-    let batch = all(Zip::numbered(beside).unwrap());
-    assert_eq!(batch.get("0").unwrap().as_slice::<u64>().unwrap(), [103, 0, 3, 100]);
+    let batch = all(Zip::by_place(beside).unwrap());
+    assert_eq!(batch.get("n").unwrap().as_slice::<u64>().unwrap(), [103, 0, 3, 100]);
     assert_eq!(batch.get("1").unwrap().as_slice::<u64>().unwrap(), [50, 51, 52, 53]);
 }
