@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::plan::Stream;
-use crate::work::Cause;
+use crate::work::{Cause, SampleKey};
 
 use super::batch::Array;
 use super::collate::BatchWriter;
@@ -17,13 +17,21 @@ use super::pool::Pool;
 
 /// Changes batches as a whole: mixes their samples, say.
 pub trait Alter: Send + Sync + 'static {
-    /// Changes the batch's arrays. It is not called for batches without samples.
+    /// Changes the batch's arrays.
     fn alter(&self, batch: &mut Assembled<'_>) -> Result<(), Cause>;
+
+    /// Whether it is called for batches without samples, too, of which all were skipped.
+    fn takes_empty(&self) -> bool {
+        false
+    }
 }
 
 impl<A: Alter + ?Sized> Alter for Arc<A> {
     fn alter(&self, batch: &mut Assembled<'_>) -> Result<(), Cause> {
         (**self).alter(batch)
+    }
+    fn takes_empty(&self) -> bool {
+        (**self).takes_empty()
     }
 }
 
@@ -31,18 +39,19 @@ impl<A: Alter + ?Sized> Alter for Arc<A> {
 pub struct Assembled<'a> {
     pub(crate) arrays: &'a mut Vec<Array>,
     pub(crate) rows: usize,
+    pub(crate) key: SampleKey,
     pub(crate) stream: Stream,
     pub(crate) pool: &'a Arc<Pool>,
 }
 
 impl Assembled<'_> {
-    /// How many samples it has; at least one.
+    /// How many samples it has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether it has no samples: never.
+    /// Whether it has no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows == 0
@@ -52,6 +61,12 @@ impl Assembled<'_> {
     /// asks.
     pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
+    }
+
+    /// What the batch's randomness depends on: the seed, the epoch and its first sample.
+    #[must_use]
+    pub fn key(&self) -> SampleKey {
+        self.key
     }
 
     /// Its arrays, in the order of the fields.
@@ -73,6 +88,18 @@ impl Assembled<'_> {
         let elements = writer.array::<T>(old.name(), shape).map_err(|e: Error| Cause::from(e))?;
         write(old, elements)?;
         self.arrays.splice(place..=place, writer.into_arrays());
+        Ok(())
+    }
+
+    /// Puts new arrays in the place of all: as many, of such names, types and shapes as `write` makes of
+    /// the old ones. After an error the batch has none.
+    pub fn remake(
+        &mut self,
+        write: impl FnOnce(Vec<Array>, &mut BatchWriter<'_>) -> Result<(), Cause>,
+    ) -> Result<(), Cause> {
+        let mut writer = BatchWriter::new(self.pool);
+        write(std::mem::take(self.arrays), &mut writer)?;
+        *self.arrays = writer.into_arrays();
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, OnError, Panicked};
 use crate::plan::{SampleIndex, Stream};
-use crate::work::Cause;
+use crate::work::{Cause, SampleKey};
 
 use super::alter::{Alter, Assembled};
 use super::batch::{Array, Batch};
@@ -54,11 +54,13 @@ impl Assembler {
             self.depot.put(parcel);
         }
         drop(charge);
+        let planned = members.first().copied();
         let mut kept = kept.into_iter();
         members.retain(|_| kept.next().unwrap_or(false));
         let mut arrays = arrays?;
-        if let (Some(first), false) = (members.first(), self.alters.is_empty()) {
-            self.alter(draft, &mut arrays, *first, members.len())?;
+        if let (Some(first), false) = (members.first().copied().or(planned), self.alters.is_empty())
+        {
+            self.alter(draft, &mut arrays, first, members.len())?;
         }
         let (epoch, number) = (draft.id.epoch, draft.id.number);
         Ok(Batch { epoch, number, arrays, indices: members })
@@ -99,8 +101,9 @@ impl Assembler {
         rows: usize,
     ) -> Result<(), Error> {
         let stream = Stream::of_batch(self.seed, draft.id.epoch, first.0);
-        let mut batch = Assembled { arrays, rows, stream, pool: &self.pool };
-        for alter in &self.alters {
+        let key = SampleKey { seed: self.seed, epoch: draft.id.epoch, index: first };
+        let mut batch = Assembled { arrays, rows, key, stream, pool: &self.pool };
+        for alter in self.alters.iter().filter(|alter| rows > 0 || alter.takes_empty()) {
             let done = catch_unwind(AssertUnwindSafe(|| alter.alter(&mut batch)));
             let cause = match done {
                 Ok(Ok(())) => continue,

@@ -88,26 +88,29 @@ impl<'a> BatchWriter<'a> {
 
     /// Adds an array and gives its elements out to be written; they are unspecified before.
     pub fn array<T: Element>(&mut self, name: &str, shape: &[usize]) -> Result<&mut [T], Error> {
-        let bytes = row_bytes(T::DTYPE, shape)
+        self.array_bytes(name, T::DTYPE, shape).map(bytemuck::cast_slice_mut)
+    }
+
+    /// The same for a dtype that is known when it runs; the elements as bytes in native order.
+    pub fn array_bytes(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<&mut [u8], Error> {
+        let bytes = row_bytes(dtype, shape)
             .filter(|bytes| *bytes as u64 <= self.pool.budget())
             .ok_or_else(|| Error::TooLong {
                 field: name.to_string(),
                 shape: shape.to_vec(),
-                bytes: row_bytes(T::DTYPE, shape).map_or(u64::MAX, |b| b as u64),
+                bytes: row_bytes(dtype, shape).map_or(u64::MAX, |b| b as u64),
                 budget: self.pool.budget(),
             })?;
         let block = Arc::new(self.pool.take(bytes, 0)?);
         let shape = shape.into();
-        self.arrays.push(Array {
-            name: name.into(),
-            dtype: T::DTYPE,
-            shape,
-            block,
-            offset: 0,
-            copy: None,
-        });
+        self.arrays.push(Array { name: name.into(), dtype, shape, block, offset: 0, copy: None });
         let array = self.arrays.last_mut().expect("just pushed");
-        Ok(bytemuck::cast_slice_mut(array.as_bytes_mut()))
+        Ok(array.as_bytes_mut())
     }
 
     pub(crate) fn into_arrays(self) -> Vec<Array> {
