@@ -18,15 +18,18 @@ import atexit
 from feedline import errors
 from feedline._feedline import Array, __version__, close_all
 from feedline.checkpoints import atomic_write, merge_states
+from feedline.gallery import Gallery
+from feedline.joining import concat, mix
 from feedline.loader import Loader
 from feedline.pictures import Images, images
-from feedline.pipeline import Pipeline, concat, mix
+from feedline.pipeline import Pipeline
 from feedline.randomness import rng
 from feedline.shards import tar
 from feedline.sources import arrays, npy
 
 __all__ = [
     "Array",
+    "Gallery",
     "Images",
     "Loader",
     "Pipeline",

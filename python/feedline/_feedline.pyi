@@ -279,6 +279,13 @@ class Source:
     A native dataset.
     """
     def __len__(self, /) -> int: ...
+    def batch_fields(
+        self, /
+    ) -> tuple[list[tuple[str, str, list[int | None], str]], bool] | None:
+        """
+        Name, dtype, shape and rule of each field that `map_batches` makes, and whether they are named; `None`
+        where there is no such function, or it has seen no batch.
+        """
     def cache_disk(
         self, /, folder: str | PathLike[str], recipe: str, limit: SupportsIndex
     ) -> Source:
@@ -299,9 +306,10 @@ class Source:
         Names of the classes that the labels count through, where the source has such.
         """
     @staticmethod
-    def concat(sources: SupportsGetItem[int, Source]) -> Source:
+    def concat(sources: SupportsGetItem[int, Source], named: bool) -> Source:
         """
-        The samples of sources with the same fields, one source after the other.
+        The samples of sources with the same fields, one source after the other; without `named`, fields
+        may be called differently.
         """
     def drawn(
         self,
@@ -353,6 +361,17 @@ class Source:
         is learned by calling it on the first sample, unless it is `known` by now: its fields, as `fields`
         tells them, and whether they are named.
         """
+    def map_batches(
+        self,
+        /,
+        function: Any,
+        takes_dict: bool,
+        known: "tuple[list[tuple[str, str, list[int | None], str]], bool] | None" = None,
+    ) -> Source:
+        """
+        Batches after a Python function, which takes a dict or the fields one by one. What it makes is
+        learned of the first batch, unless it is `known` by now, as `batch_fields` tells it.
+        """
     @staticmethod
     def memory(
         name: str,
@@ -396,6 +415,10 @@ class Source:
         """
         One packed `.npy` file; its first axis is the sample's.
         """
+    def only(self, /, names: SupportsGetItem[int, str]) -> Source | None:
+        """
+        The same samples with some fields only, by name; `None` where that costs as much as all of them.
+        """
     def origin(self, /, index: SupportsIndex) -> str | None:
         """
         Where a sample comes from, if the source can tell.
@@ -407,9 +430,19 @@ class Source:
         Pictures, decoded and transformed: by one list of calls for each view. Also returns what each
         view's program does, line by line.
         """
-    def select(self, /, indices: SupportsGetItem[int, SupportsIndex]) -> Source:
+    def repeated(self, /, times: SupportsIndex) -> Source:
         """
-        The listed samples. What is done to whole batches is done to theirs.
+        All samples, again and again.
+        """
+    def select(self, /, indices: Any) -> Source:
+        """
+        The listed samples, given as an array of uint64. What is done to whole batches is done to theirs.
+        """
+    def spaced(
+        self, /, first: SupportsIndex, step: SupportsIndex, count: SupportsIndex
+    ) -> Source:
+        """
+        `count` samples from `first` on, `step` apart.
         """
     def traced(self, /, most: SupportsIndex) -> tuple[Source, Trace]:
         """
@@ -418,7 +451,8 @@ class Source:
     @staticmethod
     def zip(sources: SupportsGetItem[int, Source], named: bool) -> Source:
         """
-        The fields of equally long sources side by side; without names they are numbered anew.
+        The fields of equally long sources side by side; without `named`, those without a name of their own
+        are called by their place.
         """
 
 @final

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
-from feedline import _arguments
+from feedline import _arguments, _choice
 from feedline._feedline import Source
-from feedline.pipeline import Pipeline
+from feedline.gallery import Look, Scale
+from feedline.pipeline import MOST_PIXELS, Pipeline
 from feedline.recipes import Recipe, changed
 
 if TYPE_CHECKING:
     import os
 
+    from feedline._choice import Choice
     from feedline.image_operations import Call
 
 __all__ = ["Images", "images"]
@@ -38,9 +40,6 @@ EXTENSIONS = (
     ".gif",
 )
 
-# The number above which Pillow refuses.
-MOST_PIXELS = 178_956_970
-
 
 def images(
     path: str | os.PathLike[str],
@@ -49,9 +48,9 @@ def images(
     masks: str | os.PathLike[str] | None = None,
     boxes: Sequence[Any] | np.ndarray | None = None,
     keypoints: Sequence[Any] | np.ndarray | None = None,
-    ragged: str = "longest",
+    ragged: Literal["longest", "packed"] = "longest",
     named: bool = False,
-    color: str = "rgb",
+    color: Literal["rgb", "gray"] = "rgb",
     exact: bool = False,
     orientation: bool = False,
     max_pixels: int = MOST_PIXELS,
@@ -137,7 +136,7 @@ def images(
     path = Path(path)
     if classes is None:
         classes = _has_folders(path)
-    ragged = _arguments.one_of("ragged", ragged, ("longest", "packed"))
+    _arguments.one_of("ragged", ragged, ("longest", "packed"))
     counted = (
         [str(extension) for extension in extensions],
         _arguments.flag("allow_empty", allow_empty),
@@ -162,9 +161,9 @@ def decoded(
     mask: str | None = None,
     boxes: str | None = None,
     keypoints: str | None = None,
-    ragged: str = "longest",
+    ragged: Literal["longest", "packed"] = "longest",
     named: bool | None = None,
-    color: str = "rgb",
+    color: Literal["rgb", "gray"] = "rgb",
     exact: bool = False,
     orientation: bool = False,
     max_pixels: int = MOST_PIXELS,
@@ -187,7 +186,7 @@ def decoded(
             msg = f"none of the parts {parts} is a picture by its name; pass part=..."
             raise ValueError(msg)
         part = found[0]
-    ragged = _arguments.one_of("ragged", ragged, ("longest", "packed"))
+    _arguments.one_of("ragged", ragged, ("longest", "packed"))
     named = pipeline._named if named is None else named
     settings = _settings(color, exact, orientation, max_pixels, max_memory, named)
     settings |= {"part": part, "mask_part": mask}
@@ -230,7 +229,7 @@ class Images(Pipeline):
         stage: str,
         settings: dict[str, Any],
         views: tuple[tuple[Call, ...], ...] = ((),),
-        chosen: np.ndarray | None = None,
+        chosen: tuple[Choice, ...] = (),
         padded: bool = False,
         mixtures: tuple[tuple[str, float, int], ...] = (),
     ) -> None:
@@ -239,17 +238,18 @@ class Images(Pipeline):
         self._stage = stage
         self._settings = settings
         self._views = views
-        self._chosen = chosen
+        self._choices = chosen
         self._padded = padded
         self._mixtures = mixtures
-        native = dict(settings)
+        native = {name: value for name, value in settings.items() if name != "named"}
         if settings["masks"] is not None:
             native["masks"] = settings["masks"]._source
         self._pictures, words = encoded.pictures([list(calls) for calls in views], native)
         source, stages = self._pictures, [stage]
-        if chosen is not None:
-            source = source.select(chosen.tolist())
-            stages.append(f"select({len(chosen)} of {len(encoded)})")
+        for choice in chosen:
+            total = len(source)
+            source = _choice.chosen(source, choice)
+            stages.append(_choice.described(choice, total))
         if len(views) == 1:
             stages += words[0]
         else:
@@ -260,18 +260,6 @@ class Images(Pipeline):
             source = self._mixed(source)
         recipe = Recipe(_images, (of, self._state()))
         super().__init__(source, named=settings["named"], stages=tuple(stages), recipe=recipe)
-
-    @property
-    def classes(self) -> list[str] | None:
-        """The names of the classes, in the order of their labels."""
-        names = self._encoded.classes()
-        return None if names is None else [str(name) for name in names]
-
-    @property
-    def class_to_idx(self) -> dict[str, int] | None:
-        """The label of each class, as torchvision's ``ImageFolder`` has it."""
-        names = self.classes
-        return None if names is None else {name: label for label, name in enumerate(names)}
 
     def drawn(
         self, index: int, *, seed: int = 0, epoch: int = 0
@@ -303,9 +291,7 @@ class Images(Pipeline):
         index = _arguments.whole("index", index, 0, max(len(self) - 1, 0))
         seed = _arguments.whole("seed", seed, 0)
         epoch = _arguments.whole("epoch", epoch, 0)
-        if self._chosen is None:
-            return self._pictures.drawn(index, index, seed, epoch)
-        return self._pictures.drawn(int(self._chosen[index]), index, seed, epoch)
+        return self._pictures.drawn(self._own(index), index, seed, epoch)
 
     def views(self, views: int | Sequence[Callable[[Images], Images]]) -> Images:
         """Deliver each picture several times, each time with random parameters of its own.
@@ -447,11 +433,6 @@ class Images(Pipeline):
         """
         return self._mix("cutmix", alpha, num_classes)
 
-    def map(self, *arguments: Any, **settings: Any) -> Pipeline:  # noqa: ANN401 - passed on
-        """Apply a Python function to each sample; see `Pipeline.map`."""
-        self._refuse_mixture("map")
-        return super().map(*arguments, **settings)
-
     def _mix(self, name: str, alpha: float, num_classes: int | None) -> Images:
         if name in {mixture for mixture, *_ in self._mixtures}:
             msg = f"{name} was called twice; call it once"
@@ -503,12 +484,14 @@ class Images(Pipeline):
     def _batch_operations(self) -> tuple[str, ...]:
         return tuple(name for name, *_ in self._mixtures)
 
-    def _refuse_mixture(self, operation: str) -> None:
-        super()._refuse_mixture(operation)
-        if self._mixtures and operation != "select":
-            name = self._mixtures[0][0]
-            msg = f"{operation} works on samples, and {name} mixes whole batches; leave {name} out"
-            raise ValueError(msg)
+    def _drawable(self) -> Pipeline:
+        return self
+
+    def _looks(self) -> list[Look]:
+        return [
+            Look(place, _last_layout(calls), _last_scale(calls))
+            for place, calls in enumerate(self._views)
+        ]
 
     def _delivered(self) -> list[tuple[str, str, list[int | None], str]]:
         fields = super()._delivered()
@@ -530,15 +513,26 @@ class Images(Pipeline):
             "stage": self._stage,
             "settings": self._settings,
             "views": self._views,
-            "chosen": self._chosen,
+            "chosen": self._choices,
             "padded": self._padded,
             "mixtures": self._mixtures,
         }
 
-    def _selected(self, stage: str, indices: np.ndarray) -> Pipeline:
+    def _chosen(self, stage: str, choice: Choice) -> Self:
         del stage  # told by how many were chosen of how many
-        chosen = indices if self._chosen is None else self._chosen[indices]
-        return self._with(chosen=chosen)
+        *before, last = self._choices or (None,)
+        both = None if last is None else _choice.joined(last, choice)
+        steps = (*self._choices, choice) if both is None else (*before, both)
+        return cast("Self", self._with(chosen=steps))
+
+    def _own(self, index: int) -> int:
+        """Return which of the pictures that there are is at a place of the chosen ones."""
+        totals = [len(self._encoded)]
+        for choice in self._choices:
+            totals.append(_choice.count(choice, totals[-1]))
+        for choice, total in zip(reversed(self._choices), reversed(totals[:-1]), strict=True):
+            index = _choice.number(choice, index, total)
+        return index
 
     def _check_loadable(self) -> None:
         varying = [name for name, _, shape, _ in self._source.fields() if shape.count(None) == 2]
@@ -554,6 +548,14 @@ class Images(Pipeline):
 def _last_layout(calls: tuple[Call, ...]) -> str:
     layouts = [str(arguments["layout"]) for name, arguments in calls if name == "layout"]
     return layouts[-1] if layouts else "chw"
+
+
+def _last_scale(calls: tuple[Call, ...]) -> Scale | None:
+    scales = [arguments for name, arguments in calls if name == "normalize"]
+    if not scales:
+        return None
+    mean, std = (cast("Sequence[float]", scales[-1][name]) for name in ("mean", "std"))
+    return Scale(mean, std)
 
 
 def _seen(lines: list[str]) -> str:

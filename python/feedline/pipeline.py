@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import os
-from collections.abc import Mapping
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
-from feedline import _arguments, randomness
+from feedline import _arguments, _choice, _columns, _ragged, gallery, randomness
 from feedline._feedline import NativeLoader, Source
 from feedline._samples import samples_of
+from feedline.errors import BatchError
+from feedline.gallery import Look
 from feedline.image_operations import ImageOperations
 from feedline.recipes import Portable, Recipe, again
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
+    import numpy.typing as npt
+
+    from feedline._choice import Choice
+    from feedline.gallery import Gallery
     from feedline.pictures import Images
 
-__all__ = ["Pipeline", "concat", "mix"]
+__all__ = ["MOST_PIXELS", "Pipeline", "check_pipeline"]
+
+# What a picture may have: the number above which Pillow refuses.
+MOST_PIXELS = 178_956_970
 
 
 class Pipeline(ImageOperations):
@@ -111,6 +119,7 @@ class Pipeline(ImageOperations):
         (9, 81)
         """
         (place,) = self._places([index])
+        self._refuse_remade("a single sample")
         if operations := self._batch_operations():
             name = operations[0]
             msg = (
@@ -164,36 +173,130 @@ class Pipeline(ImageOperations):
 
     def _made(self, places: list[int], *, threads: int) -> list[Any]:
         self._check_loadable()
+        self._refuse_remade("a single sample")
+        batch = self._batch(places, named=self._named, threads=threads)
+        return samples_of(batch, self._source.fields())
+
+    def _rows(self, places: list[int], *, seed: int | None) -> list[list[Any]]:
+        """Return the values of samples of any size, field by field, without lengths."""
+        fields = self._source.fields()
+        samples = samples_of(self._batch(places, named=False, threads=0, seed=seed), fields)
+        behind = [1 + (rule in ("longest", "padded")) for *_, rule in fields]
+        starts = np.cumsum([0, *behind[:-1]]).tolist()
+        return [[sample[at] for at in starts] for sample in samples]
+
+    def _batch(
+        self, places: list[int], *, named: bool, threads: int, seed: int | None = None
+    ) -> Any:  # noqa: ANN401 - the engine's batch
         source = self._source
         settings: dict[str, object] = {
             "batch_size": len(places),
             "indices": places,
-            "seed": randomness.drawn_seed(),
+            "seed": randomness.drawn_seed() if seed is None else seed,
             "num_workers": threads,
             "epochs": 1,
         }
         if len(set(places)) < len(places):
             # Random numbers go by index, and one that is asked for twice shall draw twice.
-            source = source.select(places)
+            source = source.select(np.asarray(places, np.uint64))
             del settings["indices"]
-        (batch,) = NativeLoader(source, self._named, "numpy", settings).epoch()
-        return samples_of(batch, source.fields())
+        (batch,) = NativeLoader(source, named, "numpy", settings).epoch()
+        return batch
+
+    def _drawable(self) -> Pipeline:
+        """Return the pipeline whose pictures `show` draws: of encoded ones, the decoded."""
+        parts = self._source.encoded_parts()
+        return self if parts is None else self.images()
+
+    def _looks(self) -> list[Look]:
+        """Return which fields are pictures, and how to look at them."""
+        places = gallery.pictures_of(self._source.fields())
+        return [Look(place, None, None) for place in places]
 
     def _batch_operations(self) -> tuple[str, ...]:
         """Return the names of the operations on whole batches."""
-        return ()
+        return () if self._source.batch_fields() is None else ("map_batches",)
+
+    def _refuse_remade(self, asked: str) -> None:
+        """Refuse what needs samples where a function has made other batches of them."""
+        if self._source.batch_fields() is not None:
+            msg = (
+                f"map_batches makes whole batches, and {asked} is asked for; ask before "
+                "map_batches, or iterate by feedline.Loader or feedline.torch.DataLoader"
+            )
+            raise ValueError(msg)
 
     @property
     def fields(self) -> list[str]:
-        """The names of the fields, in their order."""
-        return [name for name, *_ in self._source.fields()]
+        """The names of the fields, in their order; numbers where they have none."""
+        return [name for name, *_ in self._delivered()]
+
+    @cached_property
+    def labels(self) -> npt.NDArray[np.integer[Any]]:
+        """The label of every sample, in their order: whole numbers, known without decoding.
+
+        The label is the class of a picture's folder, or the first whole number that is called
+        ``label``, ``labels``, ``target``, ``targets``, ``class``, ``cls`` or ``y``; of samples
+        whose fields have no names it is the last field, where others are before it. Of tar shards
+        just that part is read. Samples after `select`, `filter`, `concat`, `zip`, `cache` and the
+        like have the labels that they had before; after `map` there are none, because a function
+        may do anything to them.
+
+        Raises
+        ------
+        ValueError
+            If there are no labels, or they cannot be known without making the samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> pairs = feedline.arrays(image=np.zeros((4, 8, 8)), label=np.array([2, 0, 1, 2]))
+        >>> pairs.select([3, 1]).labels
+        array([2, 0])
+        """
+        name = _columns.label_field(self._source.fields())
+        if name is None:
+            msg = (
+                f"there are no labels: none of the fields {self.fields} is a whole number called "
+                "label (or target, class, cls, y), or the last of several without names; name it, "
+                "e.g. arrays(image=..., label=...)"
+            )
+            raise ValueError(msg)
+        labels = _columns.column(self._source, name)
+        if labels is None:
+            msg = (
+                f"the labels (field {name!r}) cannot be known without making every sample: "
+                f"{self._stages[-1]} makes them; ask for .labels before it"
+            )
+            raise ValueError(msg)
+        labels.flags.writeable = False
+        return labels
+
+    @property
+    def targets(self) -> npt.NDArray[np.integer[Any]]:
+        """The same as `labels`, as torchvision's datasets call it."""
+        return self.labels
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes in the order of their labels, where the data has such."""
+        names = self._source.classes()
+        return None if names is None else [str(name) for name in names]
+
+    @property
+    def class_to_idx(self) -> dict[str, int] | None:
+        """The label of each class, as torchvision's ``ImageFolder`` has it."""
+        names = self.classes
+        return None if names is None else {name: label for label, name in enumerate(names)}
 
     def map(
         self,
         function: Callable[..., Any],
         *,
-        ragged: Mapping[str | int, str | Sequence[int]] | None = None,
+        ragged: Mapping[str | int, Literal["longest", "packed"] | Sequence[int]] | None = None,
         fill: float = 0,
+        named: bool | None = None,
     ) -> Pipeline:
         """Apply a Python function to each sample.
 
@@ -215,6 +318,9 @@ class Pipeline(ImageOperations):
             (one number per sample, or one per axis) or ``<name>_offsets`` behind the field.
         fill
             What is padded with; a value of the field's dtype.
+        named
+            Whether samples are dicts from here on rather than tuples. ``None``: if the function
+            returns a dict. Values that it returns without a name are called ``"0"``, ``"1"``…
 
         Returns
         -------
@@ -241,15 +347,20 @@ class Pipeline(ImageOperations):
          [ 2  2 -1]
          [ 3  3  3]] [1 2 3]
         """
+        self._refuse_batched("map")
         _arguments.function("function", function)
-        rules = _rules(ragged, fill)
-        before, functions, fused = self, (Portable("map", function),), False
+        if named is not None:
+            named = _arguments.flag("named", named)
+        rules = _ragged.rules(ragged, fill)
+        before: Pipeline = self
+        functions, fused = (Portable("map", function),), False
         # A field with a rule is changed by it, so nothing can be fused with what comes after.
-        if self._recipe.make is _mapped and not self._recipe.arguments[2]:
-            before, earlier, *_ = self._recipe.arguments
-            functions, fused = (*earlier, *functions), True
+        if self._recipe.make is _mapped:
+            earlier, first, changed, _, _, structure = self._recipe.arguments
+            if not changed and structure is None:
+                before, functions, fused = earlier, (*first, *functions), True
         stages = self._stages_with(f"map({_name(function)})", fused=fused)
-        pipeline = _mapped(before, functions, rules, stages)
+        pipeline = _mapped(before, functions, rules, stages, None, named)
         made = {name: dtype for name, dtype, *_ in pipeline._source.fields()}
         unknown = sorted(rules.keys() - made.keys())
         if unknown:
@@ -257,18 +368,29 @@ class Pipeline(ImageOperations):
             raise ValueError(msg)
         for name, (rule, *_) in rules.items():
             if rule != "packed":
-                _check_fill(name, made[name], fill)
+                _ragged.check_fill(name, made[name], fill)
         return pipeline
 
-    def filter(self, predicate: Callable[..., Any]) -> Pipeline:
+    def filter(
+        self,
+        predicate: Callable[..., object],
+        *,
+        fields: str | Sequence[str] | None = None,
+    ) -> Self:
         """Keep the samples for which `predicate` is true.
 
-        Every sample is made once, now: a loader must know how many there are.
+        It is asked about every sample once, now: a loader must know how many there are. Say which
+        `fields` it needs, and only those are made, where the source can: labels without decoding
+        pictures, one part of a shard without reading the others, one array of several.
 
         Parameters
         ----------
         predicate
             Takes the fields as `map`'s function does.
+        fields
+            Its name, or their names, if the predicate needs one or some fields only: it takes them
+            as arguments then, in this order, whether samples are tuples or dicts. The names are
+            those of `Pipeline.fields`.
 
         Returns
         -------
@@ -278,7 +400,7 @@ class Pipeline(ImageOperations):
         Raises
         ------
         ValueError
-            If none is kept.
+            If none is kept, or there is no such field.
 
         Examples
         --------
@@ -286,12 +408,15 @@ class Pipeline(ImageOperations):
         >>> import feedline
         >>> len(feedline.arrays(np.arange(10)).filter(lambda x: x % 3 == 0))
         4
+        >>> pairs = feedline.arrays(image=np.zeros((4, 8, 8)), label=np.array([2, 0, 1, 2]))
+        >>> len(pairs.filter(lambda label: label == 2, fields="label"))
+        2
         """
         self._refuse_mixture("filter")
         _arguments.function("predicate", predicate)
         from feedline.loader import Loader
 
-        asked = self.map(lambda *sample: np.bool_(bool(predicate(*sample))))
+        asked = self._asking(predicate, None if fields is None else self._field_names(fields))
         # Every process needs to know of all samples, however many there are.
         alone = Loader(asked, batch_size=256, epochs=1, rank=0, world_size=1)
         kept = np.concatenate([batch[0] for batch in alone])
@@ -299,9 +424,35 @@ class Pipeline(ImageOperations):
         if len(indices) == 0:
             msg = f"filter({_name(predicate)}) keeps none of {len(self)} samples"
             raise ValueError(msg)
-        return self._selected(f"filter({_name(predicate)})", indices)
+        return self._chosen(f"filter({_name(predicate)})", indices)
 
-    def select(self, which: slice | Sequence[int] | Sequence[bool] | np.ndarray) -> Pipeline:
+    def _field_names(self, fields: str | Sequence[str]) -> list[str]:
+        names = [fields] if isinstance(fields, str) else list(fields)
+        there = self.fields
+        for name in names:
+            if name not in there:
+                msg = f"there is no field {name!r}; the fields are {there}"
+                raise ValueError(msg)
+        if not names or len(set(names)) < len(names):
+            msg = f"fields must name each field that is needed once, got {fields!r}"
+            raise ValueError(msg)
+        return names
+
+    def _asking(self, predicate: Callable[..., object], names: list[str] | None) -> Pipeline:
+        """Return the pipeline of the predicate's answers."""
+        if names is None:
+            return self.map(lambda *sample: np.bool_(bool(predicate(*sample))))
+        source = self._source.only(names)
+        if source is not None:
+            # Gone as soon as it has answered, so it needs no recipe.
+            only = Pipeline(source, named=False, stages=self._stages, recipe=Recipe(Pipeline, ()))
+            return only.map(lambda *values: np.bool_(bool(predicate(*values))))
+        if self._named:
+            return self.map(lambda sample: np.bool_(bool(predicate(*(sample[n] for n in names)))))
+        places = [self.fields.index(name) for name in names]
+        return self.map(lambda *sample: np.bool_(bool(predicate(*(sample[i] for i in places)))))
+
+    def select(self, which: slice | Sequence[int] | Sequence[bool] | npt.NDArray[Any]) -> Self:
         """Take some samples: by index, by mask, or by slice.
 
         Parameters
@@ -332,16 +483,127 @@ class Pipeline(ImageOperations):
         """
         self._refuse_mixture("select")
         total = len(self)
-        indices = np.arange(total)[which] if isinstance(which, slice) else _indices(which, total)
-        return self._selected(f"select({len(indices)} of {total})", indices)
+        indices = _choice.indices_of(which, total)
+        return self._chosen(f"select({len(indices)} of {total})", indices)
 
-    def zip(self, *others: Pipeline) -> Pipeline:
+    def take(self, n: int) -> Self:
+        """Take the first `n` samples, or all if there are fewer.
+
+        Parameters
+        ----------
+        n
+            How many.
+
+        Returns
+        -------
+        Pipeline
+            Of the same fields.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> len(feedline.arrays(np.arange(10)).take(3))
+        3
+        """
+        n = _arguments.whole("n", n, 0)
+        return self._sliced("take", f"take({n})", slice(n))
+
+    def skip(self, n: int) -> Self:
+        """Leave out the first `n` samples, or all if there are fewer.
+
+        Parameters
+        ----------
+        n
+            How many.
+
+        Returns
+        -------
+        Pipeline
+            Of the same fields.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> [int(x) for (x,) in feedline.Loader(feedline.arrays(np.arange(5)).skip(3))]
+        [3, 4]
+        """
+        n = _arguments.whole("n", n, 0)
+        return self._sliced("skip", f"skip({n})", slice(n, None))
+
+    def shard(self, index: int, count: int) -> Self:
+        """Take every `count`-th sample, from the one at `index` on.
+
+        The shards of a pipeline have every sample once, and as many each, give or take one. A
+        loader that is one of several processes needs none of this: it takes its share by itself
+        (``rank`` and ``world_size`` of `feedline.Loader`).
+
+        Parameters
+        ----------
+        index
+            Which shard, from 0.
+        count
+            How many shards there are.
+
+        Returns
+        -------
+        Pipeline
+            Of the same fields.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> [int(x) for (x,) in feedline.Loader(feedline.arrays(np.arange(10)).shard(1, 4))]
+        [1, 5, 9]
+        """
+        count = _arguments.whole("count", count, 1)
+        index = _arguments.whole("index", index, 0, count - 1)
+        return self._sliced("shard", f"shard({index}, {count})", slice(index, None, count))
+
+    def repeat(self, n: int) -> Self:
+        """Go through all samples `n` times within one epoch.
+
+        Each time a sample comes it draws random numbers of its own, as another sample would. To
+        train for several epochs, iterate over the loader several times instead.
+
+        Parameters
+        ----------
+        n
+            How often each sample comes.
+
+        Returns
+        -------
+        Pipeline
+            With `n` times as many samples: all of them in their order, then all again.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> [int(x) for (x,) in feedline.Loader(feedline.arrays(np.arange(3)).repeat(2))]
+        [0, 1, 2, 0, 1, 2]
+        """
+        self._refuse_mixture("repeat")
+        times = _arguments.whole("n", n, 1)
+        return self._chosen(f"repeat({times})", times)
+
+    def _sliced(self, operation: str, stage: str, which: slice) -> Self:
+        self._refuse_mixture(operation)
+        return self._chosen(stage, range(len(self))[which])
+
+    def zip(self, *others: Pipeline, named: bool | None = None) -> Pipeline:
         """Put the fields of equally long pipelines side by side.
 
         Parameters
         ----------
         *others
             Pipelines with as many samples as this one.
+        named
+            Whether samples are dicts rather than tuples. ``None``: as those of all pipelines. In a
+            tuple, and where tuples become a dict, fields without a name are called by their place,
+            and so is one that has the name of another before it.
 
         Returns
         -------
@@ -351,7 +613,7 @@ class Pipeline(ImageOperations):
         Raises
         ------
         ValueError
-            If lengths differ, names repeat, or named and unnamed fields meet.
+            If lengths differ, names repeat, or tuples and dicts meet and `named` says nothing.
 
         Examples
         --------
@@ -364,13 +626,31 @@ class Pipeline(ImageOperations):
         for pipeline in (self, *others):
             check_pipeline("zip", pipeline)
             pipeline._refuse_mixture("zip")
-            if pipeline._named != self._named:
-                msg = "zip cannot join named and unnamed fields; name them all, e.g. arrays(x=...)"
+            if pipeline._named != self._named and named is None:
+                msg = (
+                    "zip cannot join named and unnamed fields; name them all, e.g. arrays(x=...), "
+                    "or say what samples shall be: zip(..., named=True) for dicts"
+                )
                 raise ValueError(msg)
+        named = self._named if named is None else _arguments.flag("named", named)
         inner = ", ".join(" | ".join(other._stages) for other in others)
-        return _zipped((self, *others), (*self._stages, f"zip({inner})"))
+        return _zipped((self, *others), (*self._stages, f"zip({inner})"), named)
 
-    def images(self, part: str | None = None, **settings: Any) -> Images:  # noqa: ANN401 - checked
+    def images(
+        self,
+        part: str | None = None,
+        *,
+        mask: str | None = None,
+        boxes: str | None = None,
+        keypoints: str | None = None,
+        ragged: Literal["longest", "packed"] = "longest",
+        named: bool | None = None,
+        color: Literal["rgb", "gray"] = "rgb",
+        exact: bool = False,
+        orientation: bool = False,
+        max_pixels: int = MOST_PIXELS,
+        max_memory: int | str = "2GiB",
+    ) -> Images:
         """Decode the pictures among encoded samples, such as those of `feedline.tar`.
 
         Operations on pictures call it by themselves where it was not called before.
@@ -380,11 +660,29 @@ class Pipeline(ImageOperations):
         part
             Which part is the picture. ``None``: the first one whose name ends as pictures' names
             do.
-        **settings
-            ``mask``, ``boxes`` and ``keypoints`` name parts that move with the picture: a mask is a
-            picture, the others are ``.npy`` files of shape (n, 4) and (n, 2). ``ragged``,
-            ``named``, ``color``, ``exact``, ``orientation``, ``max_pixels`` and ``max_memory`` are
-            as for `feedline.images`.
+        mask
+            Which part is a mask: a picture, whose gray values or palette are taken as they are. It
+            moves with the picture's geometry, always by the nearest pixel.
+        boxes
+            Which part has boxes: a ``.npy`` file of shape (n, 4), x0, y0, x1, y1 in pixels. They
+            move with the picture's geometry and are cut at its edges.
+        keypoints
+            Which part has points: a ``.npy`` file of shape (n, 2), x, y. Points may leave it.
+        ragged
+            How boxes and keypoints become a batch: ``"longest"`` pads them with zeros,
+            ``"packed"`` puts them one after the other.
+        named
+            Whether samples are dicts rather than tuples. ``None``: as they are now.
+        color
+            ``"rgb"`` or ``"gray"``: what pictures are decoded to.
+        exact
+            Whether large pictures must not be decoded at a fraction of their size where that is
+            enough.
+        orientation
+            Whether pictures are turned upright by their EXIF data.
+        max_pixels, max_memory
+            What a picture may have: pixels, and bytes of memory to decode it. More is an error of
+            its sample.
 
         Returns
         -------
@@ -398,10 +696,152 @@ class Pipeline(ImageOperations):
         """
         from feedline.pictures import decoded
 
-        return decoded(self, part, **settings)
+        self._refuse_batched("images")
+        return decoded(
+            self,
+            part,
+            mask=mask,
+            boxes=boxes,
+            keypoints=keypoints,
+            ragged=ragged,
+            named=named,
+            color=color,
+            exact=exact,
+            orientation=orientation,
+            max_pixels=max_pixels,
+            max_memory=max_memory,
+        )
+
+    def map_batches(self, function: Callable[..., Any]) -> Pipeline:
+        """Apply a Python function to each batch.
+
+        It ends the part of a pipeline that works on samples: what follows may choose samples
+        (`select`, `take`, …) or be another `map_batches`. The worker that has put a batch together
+        calls it, holding the GIL inside the function and nowhere else; batches keep their order.
+        What it returns is copied into the loader's memory. It is called once when the pipeline is
+        made, on a batch of the first sample, to learn which fields there are. An error in it is
+        `feedline.errors.BatchError`, with the function's own as the cause; it costs its batch.
+
+        Inside it `feedline.rng` returns the batch's generator, which depends on the loader's seed,
+        the epoch and the batch's first sample.
+
+        Parameters
+        ----------
+        function
+            Takes the fields of a batch as arguments (or one dict, where they are named): NumPy
+            arrays, which it may change, and lists of str or bytes. Returns an array (or a list of
+            str or bytes), a tuple, or a dict of them, of any dtype and shape: each time the same
+            fields. It is called for batches without samples, too, of which a loader with
+            ``on_error="skip"`` has left out all.
+
+        Returns
+        -------
+        Pipeline
+            Of the returned fields.
+
+        Raises
+        ------
+        TypeError
+            If the function returns nothing, or what is no array of numbers and no list of str or
+            bytes.
+        ValueError
+            If the pipeline is empty.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> centred = feedline.arrays(np.arange(6.0)).map_batches(lambda x: x - x.mean())
+        >>> for (x,) in feedline.Loader(centred, batch_size=3):
+        ...     print(x)
+        [-1.  0.  1.]
+        [-1.  0.  1.]
+        """
+        self._check_loadable()
+        _arguments.function("function", function)
+        if len(self) == 0:
+            msg = "map_batches needs at least one sample to learn what the function makes"
+            raise ValueError(msg)
+        stages = (*self._stages, f"map_batches({_name(function)})")
+        return _remade(self, Portable("map_batches", function), stages)
+
+    def show(
+        self,
+        which: int | Sequence[int] = 12,
+        *,
+        columns: int | None = None,
+        size: int = 128,
+        seed: int | None = None,
+    ) -> Gallery:
+        """Draw some samples: their pictures after all operations, with labels under them.
+
+        Masks, boxes and keypoints are drawn over the pictures. What `normalize` did is undone;
+        other numbers that are no bytes and not between 0 and 1 are stretched to what can be seen.
+
+        Parameters
+        ----------
+        which
+            How many, equally spaced over all of them; or the indices of some.
+        columns
+            Samples per row. ``None``: so that the whole is about a square.
+        size
+            How large each picture may be, in pixels.
+        seed
+            What random operations depend on. ``None``: they draw as they do for single samples.
+
+        Returns
+        -------
+        Gallery
+            Which notebooks show, and whose ``save("samples.png")`` writes a file.
+
+        Raises
+        ------
+        ValueError
+            If there is nothing to draw.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> digits = feedline.arrays(
+        ...     image=np.zeros((50, 28, 28), np.uint8), label=np.arange(50) % 10
+        ... )
+        >>> digits.show(6)
+        <Gallery of 6 samples, 408 x 298 pixels; .save('samples.png') writes it to a file>
+        """
+        size = _arguments.whole("size", size, 16, 4096)
+        columns = None if columns is None else _arguments.whole("columns", columns, 1)
+        self._refuse_remade("show")
+        total = len(self)
+        if isinstance(which, Sequence):
+            places = self._places(which)
+        else:
+            count = min(_arguments.whole("which", which, 1, 1000), total)
+            places = [i * total // count for i in range(count)]
+        drawable = self._drawable()
+        looks = drawable._looks()
+        if not places or not looks:
+            what = f"none of the fields {self.fields} is a picture" if places else "no samples"
+            msg = (
+                f"there is nothing to draw: {what}; a picture has the shape (channels, height, "
+                "width), (height, width, channels) or (height, width)"
+            )
+            raise ValueError(msg)
+        seed = None if seed is None else _arguments.whole("seed", seed, 0)
+        return gallery.drawn(
+            drawable._rows(places, seed=seed),
+            drawable._source.fields(),
+            looks,
+            classes=self.classes,
+            numbers=places,
+            columns=columns,
+            size=size,
+        )
 
     def concat(self, *others: Pipeline) -> Pipeline:
         """Append other pipelines with the same fields; see `feedline.concat`."""
+        from feedline.joining import concat
+
         return concat(self, *others)
 
     def cache(
@@ -462,13 +902,16 @@ class Pipeline(ImageOperations):
             raise ValueError(msg)
         return _kept_on_disk(self, Path(where), most, (*self._stages, f"cache(disk, {limit})"))
 
-    def _selected(self, stage: str, indices: np.ndarray) -> Pipeline:
-        before, fused = self, False
-        if self._recipe.make is _selected:
+    def _chosen(self, stage: str, choice: Choice) -> Self:
+        before: Pipeline = self
+        fused = False
+        if self._recipe.make is _chosen:
             # Another selection needs one table, not two.
-            before, chosen, _ = self._recipe.arguments
-            indices, fused = chosen[indices], True
-        return _selected(before, indices, self._stages_with(stage, fused=fused))
+            earlier, first, _ = self._recipe.arguments
+            both = _choice.joined(first, choice)
+            if both is not None:
+                before, choice, fused = earlier, both, True
+        return cast("Self", _chosen(before, choice, self._stages_with(stage, fused=fused)))
 
     def _stages_with(self, stage: str, *, fused: bool) -> tuple[str, ...]:
         if not fused:
@@ -481,12 +924,31 @@ class Pipeline(ImageOperations):
 
     def _delivered(self) -> list[tuple[str, str, list[int | None], str]]:
         """Name, dtype, shape and rule of each field of a sample as batches have it."""
-        return self._source.fields()
+        made = self._source.batch_fields()
+        return self._source.fields() if made is None else made[0]
+
+    def _shape(self) -> tuple[Any, ...]:
+        """Return what pipelines must have in common to be joined: names only where they count."""
+        fields = self._source.fields()
+        return self._named, [field if self._named else field[1:] for field in fields]
 
     def _check_loadable(self) -> None:
         """Refuse samples that no batch can be made of."""
 
+    def _refuse_batched(self, operation: str) -> None:
+        """Refuse an operation on samples where there are only batches any more."""
+        if operations := self._batch_operations():
+            name = operations[0]
+            does = "works on" if name.startswith("map_batches") else "mixes"
+            msg = (
+                f"{operation} works on samples, and {name} {does} whole batches; call {operation} "
+                f"before, or leave {name} out"
+            )
+            raise ValueError(msg)
+
     def _refuse_mixture(self, operation: str) -> None:
+        if operation not in ("select", "take", "skip", "shard", "repeat"):
+            self._refuse_batched(operation)
         if self._source.is_mixture:
             msg = (
                 f"{operation} cannot follow mix, which decides how often each sample comes; "
@@ -504,27 +966,52 @@ def _mapped(
     rules: dict[str, tuple[str, list[int] | None, float]],
     stages: tuple[str, ...],
     known: tuple[list[tuple[str, str, list[int | None], str]], bool] | None = None,
+    named: bool | None = None,
 ) -> Pipeline:
     """Call functions in turn, at once, so that the GIL is taken once.
 
     `known` is what they make. Without it, they are called on the first sample to learn it.
     """
     called = reduce(_in_turn, [portable.function for portable in functions])
-    source, named = before._source.map(called, before._named, rules, known)
-    recipe = Recipe(_mapped, (before, functions, rules, stages, (source.fields(), named)))
+    source, returned = before._source.map(called, before._named, rules, known)
+    known = (source.fields(), returned)
+    recipe = Recipe(_mapped, (before, functions, rules, stages, known, named))
+    named = returned if named is None else named
     return Pipeline(source, named=named, stages=stages, recipe=recipe)
 
 
-def _selected(before: Pipeline, indices: np.ndarray, stages: tuple[str, ...]) -> Pipeline:
-    source = before._source.select(indices.tolist())
-    recipe = Recipe(_selected, (before, indices, stages))
+def _chosen(before: Pipeline, choice: Choice, stages: tuple[str, ...]) -> Pipeline:
+    source = _choice.chosen(before._source, choice)
+    recipe = Recipe(_chosen, (before, choice, stages))
     return Pipeline(source, named=before._named, stages=stages, recipe=recipe)
 
 
-def _zipped(pipelines: tuple[Pipeline, ...], stages: tuple[str, ...]) -> Pipeline:
-    named = pipelines[0]._named
-    source = Source.zip([pipeline._source for pipeline in pipelines], named)
-    return Pipeline(source, named=named, stages=stages, recipe=Recipe(_zipped, (pipelines, stages)))
+def _remade(
+    before: Pipeline,
+    portable: Portable,
+    stages: tuple[str, ...],
+    known: tuple[list[tuple[str, str, list[int | None], str]], bool] | None = None,
+) -> Pipeline:
+    """Call a function on batches. `known` is what it makes; else it is called to learn that."""
+    source = before._source.map_batches(portable.function, before._named, known)
+    if known is None:
+        settings: dict[str, object] = {"batch_size": 1, "indices": [0], "num_workers": 0}
+        try:
+            NativeLoader(source, False, "numpy", settings | {"epochs": 1}).epoch().take(None)
+        except BatchError as error:
+            # Raised here: no loader has to answer for it.
+            raise (error.__cause__ or error) from None
+    fields, named = known or source.batch_fields() or ([], False)
+    recipe = Recipe(_remade, (before, portable, stages, (fields, named)))
+    return Pipeline(source, named=named, stages=stages, recipe=recipe)
+
+
+def _zipped(pipelines: tuple[Pipeline, ...], stages: tuple[str, ...], named: bool) -> Pipeline:
+    # Names that were given must be kept as they are; others may be changed.
+    given = all(pipeline._named for pipeline in pipelines)
+    source = Source.zip([pipeline._source for pipeline in pipelines], given)
+    recipe = Recipe(_zipped, (pipelines, stages, named))
+    return Pipeline(source, named=named, stages=stages, recipe=recipe)
 
 
 def _kept_in_ram(before: Pipeline, most: int, stages: tuple[str, ...]) -> Pipeline:
@@ -565,95 +1052,6 @@ def _own(value: Any) -> Any:  # noqa: ANN401 - whatever a function returns
     return array if array.ndim else array[()]
 
 
-def concat(*pipelines: Pipeline) -> Pipeline:
-    """Several pipelines with the same fields, one after the other.
-
-    Parameters
-    ----------
-    *pipelines
-        At least one.
-
-    Returns
-    -------
-    Pipeline
-        With the samples of all.
-
-    Raises
-    ------
-    ValueError
-        If their fields differ.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import feedline
-    >>> len(feedline.concat(feedline.arrays(np.arange(3)), feedline.arrays(np.arange(4))))
-    7
-    """
-    source, named = _appended("concat", pipelines)
-    inner = ", ".join(" | ".join(pipeline._stages) for pipeline in pipelines)
-    recipe = Recipe(concat, pipelines)
-    return Pipeline(source, named=named, stages=(f"concat({inner})",), recipe=recipe)
-
-
-def mix(pipelines: Sequence[Pipeline], weights: Sequence[float]) -> Pipeline:
-    """Several pipelines with the same fields, shuffled together in given proportions.
-
-    An epoch has as many samples as all pipelines together, of each exactly its share. One whose
-    share exceeds its length starts over in a new order; one whose share is smaller goes on in the
-    next epoch where it stopped.
-
-    Parameters
-    ----------
-    pipelines
-        What to mix.
-    weights
-        One number per pipeline, at least 0.
-
-    Returns
-    -------
-    Pipeline
-        Always shuffled by the loader, whatever its `shuffle` says.
-
-    Raises
-    ------
-    ValueError
-        If fields differ, or the weights are not one finite number per pipeline.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import feedline
-    >>> zeros, ones = feedline.arrays(np.zeros(50)), feedline.arrays(np.ones(50))
-    >>> mixed = feedline.mix([zeros, ones], weights=[3, 1])
-    >>> sum(float(x.sum()) for (x,) in feedline.Loader(mixed, batch_size=10, epochs=1))
-    25.0
-    """
-    pipelines, weights = list(pipelines), list(weights)
-    joint, named = _appended("mix", pipelines)
-    if len(pipelines) != len(weights):
-        msg = f"mix needs one weight per pipeline, got {len(pipelines)} and {len(weights)}"
-        raise ValueError(msg)
-    for pipeline, weight in zip(pipelines, weights, strict=True):
-        if not math.isfinite(_arguments.real("weights", weight)) or weight < 0:
-            msg = f"weights must be finite numbers of at least 0, got {weight!r}"
-            raise ValueError(msg)
-        if weight > 0 and len(pipeline) == 0:
-            msg = f"weights has {weight!r} for an empty pipeline; pass 0 or leave it out"
-            raise ValueError(msg)
-    if not any(weights):
-        msg = "weights are all 0, so nothing can be drawn; pass at least one above 0"
-        raise ValueError(msg)
-    lengths = [len(pipeline) for pipeline in pipelines]
-    source = joint.mixture(lengths, [float(weight) for weight in weights])
-    inner = ", ".join(
-        f"{weight:g} x ({' | '.join(pipeline._stages)})"
-        for pipeline, weight in zip(pipelines, weights, strict=True)
-    )
-    recipe = Recipe(mix, (pipelines, weights))
-    return Pipeline(source, named=named, stages=(f"mix({inner})",), recipe=recipe)
-
-
 def _describe(field: tuple[str, str, list[int | None], str], *, named: bool) -> str:
     name, dtype, shape, rule = field
     axes = ", ".join("*" if axis is None else str(axis) for axis in shape)
@@ -670,76 +1068,6 @@ def check_pipeline(operation: str, pipeline: object) -> None:
         got = type(pipeline).__name__
         msg = f"{operation} takes pipelines, got {got}; make one, e.g. feedline.arrays(x)"
         raise TypeError(msg)
-
-
-def _appended(operation: str, pipelines: Sequence[Pipeline]) -> tuple[Source, bool]:
-    if not pipelines:
-        msg = f"{operation} needs at least one pipeline"
-        raise ValueError(msg)
-    for pipeline in pipelines:
-        check_pipeline(operation, pipeline)
-        pipeline._refuse_mixture(operation)
-        if pipeline._named != pipelines[0]._named:
-            advice = "name them all, e.g. arrays(x=...)"
-            msg = f"{operation} cannot join named and unnamed fields; {advice}"
-            raise ValueError(msg)
-    return Source.concat([pipeline._source for pipeline in pipelines]), pipelines[0]._named
-
-
-def _indices(which: Sequence[int] | Sequence[bool] | np.ndarray, total: int) -> np.ndarray:
-    given = np.asarray(which)
-    if given.dtype == bool:
-        if given.shape != (total,):
-            msg = f"a mask needs one value per sample, {total}, got shape {given.shape}"
-            raise IndexError(msg)
-        return np.flatnonzero(given)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        what = f"{given.dtype} of shape {given.shape}"
-        msg = f"select takes a list of integers, a list of truth values or a slice, got {what}"
-        raise TypeError(msg)
-    outside = given[(given < -total) | (given >= total)]
-    if outside.size:
-        msg = f"index {outside[0]} is out of range for {total} samples"
-        raise IndexError(msg)
-    indices = given.astype(np.int64)
-    return np.where(indices < 0, indices + total, indices)
-
-
-def _rules(
-    ragged: Any,  # noqa: ANN401 - checked
-    fill: float,
-) -> dict[str, tuple[str, list[int] | None, float]]:
-    if ragged is None:
-        return {}
-    if not isinstance(ragged, Mapping):
-        msg = f'ragged must be a dict of rules by field, such as {{0: "longest"}}, got {ragged!r}'
-        raise TypeError(msg)
-    fill = float(_arguments.real("fill", fill))
-    return {str(name): (*_rule(name, rule), fill) for name, rule in ragged.items()}
-
-
-def _rule(name: str | int, rule: object) -> tuple[str, list[int] | None]:
-    if rule in ("longest", "packed"):
-        return str(rule), None
-    if isinstance(rule, (tuple, list)):
-        return "padded", [_arguments.whole(f"ragged[{name!r}]", axis, 0) for axis in rule]
-    msg = f'ragged[{name!r}] must be "longest", "packed" or a shape to pad to, got {rule!r}'
-    raise ValueError(msg) if isinstance(rule, str) else TypeError(msg)
-
-
-def _check_fill(name: str, dtype: str, fill: float) -> None:
-    if dtype == "bool":
-        fits = fill in (0, 1)
-    elif dtype.lstrip("u").startswith("int"):
-        bounds = np.iinfo(dtype)
-        # The engine takes it as a float64, which has not every large integer.
-        fits = math.isfinite(fill) and int(fill) == fill == int(float(fill))
-        fits = fits and bounds.min <= fill <= bounds.max
-    else:
-        return
-    if not fits:
-        msg = f"fill must be a value of {dtype}, the dtype of field {name!r}, got {fill!r}"
-        raise ValueError(msg)
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -23,6 +23,7 @@ def tar(
     streaming: bool = False,
     window: int | None = None,
     buffer: int | str = "1GiB",
+    named: bool = True,
     cache_dir: str | os.PathLike[str] | None = None,
     max_bytes: int | str = "256MiB",
     progress: bool = False,
@@ -57,6 +58,8 @@ def tar(
         1,024, or fewer where two such windows would not fit into `buffer`.
     buffer
         With `streaming`: how many bytes of samples may wait in memory, such as ``"1GiB"``.
+    named
+        Whether samples and batches are dicts by part rather than tuples in the order of `parts`.
     cache_dir
         Where to keep what was found in the shards; by default ``feedline/tar`` in the user's cache
         folder (``$XDG_CACHE_HOME``).
@@ -69,7 +72,7 @@ def tar(
     Returns
     -------
     Pipeline
-        Of one field per part. Batches are dicts.
+        Of one field per part.
 
     Raises
     ------
@@ -120,6 +123,7 @@ def tar(
         window,
         _arguments.size("buffer", buffer),
         (f"tar({_shown(path)})",),
+        _arguments.flag("named", named),
         progress=_arguments.flag("progress", progress),
     )
 
@@ -133,6 +137,7 @@ def _opened(
     window: int | None,
     buffer: int,
     stages: tuple[str, ...],
+    named: bool = True,
     *,
     progress: bool = False,
 ) -> Pipeline:
@@ -141,8 +146,8 @@ def _opened(
     # Those that were found, whatever a pattern would find now, from whatever folder.
     shards = [str(Path(shard).absolute()) for shard in shards]
     cache_dir = None if cache_dir is None else str(Path(cache_dir).absolute())
-    arguments = (shards, parts, cache_dir, max_bytes, streaming, window, buffer, stages)
-    return Pipeline(source, named=True, stages=stages, recipe=Recipe(_opened, arguments))
+    arguments = (shards, parts, cache_dir, max_bytes, streaming, window, buffer, stages, named)
+    return Pipeline(source, named=named, stages=stages, recipe=Recipe(_opened, arguments))
 
 
 def _shards(path: Any) -> list[str]:  # noqa: ANN401 - checked

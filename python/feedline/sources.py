@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from feedline import _arguments
 from feedline._feedline import Source
 from feedline.pipeline import Pipeline
 from feedline.recipes import Held, Recipe
@@ -14,10 +15,12 @@ from feedline.recipes import Held, Recipe
 if TYPE_CHECKING:
     import os
 
+    import numpy.typing as npt
+
 __all__ = ["arrays", "npy"]
 
 
-def arrays(*fields: Any, **named: Any) -> Pipeline:  # noqa: ANN401 - anything array-like
+def arrays(*fields: npt.ArrayLike, named: bool | None = None, **by_name: npt.ArrayLike) -> Pipeline:
     """Make samples of arrays in memory: sample i is row i of each.
 
     Rows are gathered natively, without the GIL, from any strides; nothing is copied when the
@@ -26,9 +29,11 @@ def arrays(*fields: Any, **named: Any) -> Pipeline:  # noqa: ANN401 - anything a
     Parameters
     ----------
     *fields
-        NumPy arrays, torch tensors on the CPU, or what `numpy.asarray` takes. Batches are tuples.
-    **named
-        The same by name. Batches are dicts.
+        NumPy arrays, torch tensors on the CPU, or what `numpy.asarray` takes. Samples are tuples.
+    named
+        Whether samples and batches are dicts rather than tuples. ``None``: if names are given.
+    **by_name
+        The same by name. Samples are dicts. (None of them can be called ``named``.)
 
     Returns
     -------
@@ -50,15 +55,15 @@ def arrays(*fields: Any, **named: Any) -> Pipeline:  # noqa: ANN401 - anything a
       arrays(2)
     delivers {image: float32 [3, 4], label: int64 []}
     """
-    if fields and named:
+    if fields and by_name:
         msg = "pass arrays either by position (batches are tuples) or by name (batches are dicts)"
         raise ValueError(msg)
-    given = named or {str(place): array for place, array in enumerate(fields)}
+    given = by_name or {str(place): array for place, array in enumerate(fields)}
     if not given:
         msg = "arrays() needs at least one array, e.g. arrays(images, labels)"
         raise ValueError(msg)
     held = {name: Held(_checked(name, array)) for name, array in given.items()}
-    return _arrays(held, bool(named))
+    return _arrays(held, bool(by_name) if named is None else _arguments.flag("named", named))
 
 
 def _arrays(held: dict[str, Held], named: bool) -> Pipeline:
@@ -68,13 +73,14 @@ def _arrays(held: dict[str, Held], named: bool) -> Pipeline:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         msg = f"all arrays must have the same number of rows, got {listed}"
         raise ValueError(msg)
-    # Fields without names are numbered anew.
     source = Source.zip(list(sources.values()), named)
     stages = (f"arrays({len(sources)})",)
     return Pipeline(source, named=named, stages=stages, recipe=Recipe(_arrays, (held, named)))
 
 
-def npy(path: str | os.PathLike[str], *, name: str | None = None) -> Pipeline:
+def npy(
+    path: str | os.PathLike[str], *, name: str | None = None, named: bool | None = None
+) -> Pipeline:
     """Read samples from ``.npy`` files.
 
     Parameters
@@ -83,7 +89,9 @@ def npy(path: str | os.PathLike[str], *, name: str | None = None) -> Pipeline:
         One packed file, whose first axis is the sample's, or a folder with one file per sample
         (all of one dtype and shape, taken in the order of their names).
     name
-        The field's name. Batches are dicts if it is given, else tuples.
+        The field's name.
+    named
+        Whether samples and batches are dicts rather than tuples. ``None``: if a name is given.
 
     Returns
     -------
@@ -105,14 +113,14 @@ def npy(path: str | os.PathLike[str], *, name: str | None = None) -> Pipeline:
     >>> len(npy(file))
     3
     """
-    return _npy(Path(path), name, (f"npy({Path(path).name!r})",))
+    named = name is not None if named is None else _arguments.flag("named", named)
+    return _npy(Path(path), "0" if name is None else name, named, (f"npy({Path(path).name!r})",))
 
 
-def _npy(path: Path, name: str | None, stages: tuple[str, ...]) -> Pipeline:
-    field = "0" if name is None else name
+def _npy(path: Path, field: str, named: bool, stages: tuple[str, ...]) -> Pipeline:
     source = Source.npy_folder(field, path) if path.is_dir() else Source.npy_packed(field, path)
-    recipe = Recipe(_npy, (path.absolute(), name, stages))
-    return Pipeline(source, named=name is not None, stages=stages, recipe=recipe)
+    recipe = Recipe(_npy, (path.absolute(), field, named, stages))
+    return Pipeline(source, named=named, stages=stages, recipe=recipe)
 
 
 def _checked(name: str, array: Any) -> Any:  # noqa: ANN401 - anything array-like

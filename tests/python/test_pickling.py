@@ -110,7 +110,18 @@ OPERATIONS = {
         lambda place: numbers().map(functools.partial(np.add, 4)),
         lambda place: images(place).center_crop(8).map(first_of_both),
     ],
-    "filter": [lambda place: numbers().filter(is_even).filter(is_small)],
+    "map_batches": [
+        lambda place: numbers().map(noisy).map_batches(noisy).map_batches(doubled).skip(2),
+        lambda place: floats(place).mixup(0.4).map_batches(first_of_both),
+    ],
+    "filter": [
+        lambda place: numbers().filter(is_even).filter(is_small),
+        lambda place: images(place).filter(is_even, fields="label").center_crop(8),
+    ],
+    "take": [lambda place: numbers().take(5)],
+    "skip": [lambda place: images(place).skip(2).random_crop(8)],
+    "shard": [lambda place: numbers().shard(1, 3)],
+    "repeat": [lambda place: images(place).repeat(2).select([7, 1]).repeat(2).random_crop(8)],
     "select": [
         lambda place: numbers().select([3, -1, 3]).select(slice(None, None, -1)),
         lambda place: images(place).select([5, 0]).center_crop(8),
@@ -181,7 +192,7 @@ CASES = [
 
 
 def makes_a_pipeline(function):
-    return inspect.signature(function).return_annotation in ("Pipeline", "Images")
+    return inspect.signature(function).return_annotation in ("Pipeline", "Images", "Self")
 
 
 def test_every_public_source_and_operation_is_tried():

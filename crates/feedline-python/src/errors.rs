@@ -29,6 +29,13 @@ pub(crate) fn batch_error(py: Python<'_>, error: &Error) -> PyErr {
             raised.set_cause(py, Some(sample_error(py, last)));
             raised
         }
+        Error::Collate { cause, .. } => {
+            let raised = raise(py, "BatchError", &error.to_string());
+            if let Some(Raised(cause)) = cause.downcast_ref::<Raised>() {
+                raised.set_cause(py, Some(cause.clone_ref(py)));
+            }
+            raised
+        }
         Error::Superseded => raise(py, "Superseded", &error.to_string()),
         Error::Forked { .. } => raise(py, "ForkError", &error.to_string()),
         Error::OutOfMemory(_) => PyMemoryError::new_err(error.to_string()),

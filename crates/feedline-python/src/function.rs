@@ -47,6 +47,13 @@ pub(crate) fn take_interrupt() -> Option<PyErr> {
     INTERRUPT.take()
 }
 
+/// Keeps a Ctrl-C that came while this thread was in a function.
+pub(crate) fn keep_interrupt(py: Python<'_>, error: &PyErr) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        INTERRUPT.set(Some(error.clone_ref(py)));
+    }
+}
+
 impl PyMap {
     /// Calls the function on the first sample to learn what it makes. `ragged` are rules by field.
     /// The function is owned by `functions`.
@@ -157,7 +164,7 @@ impl PyMap {
 }
 
 /// A function's answer in words: `a dict of x, y`, or `a tuple of 2`.
-fn describe<'a>(names: impl ExactSizeIterator<Item = Option<&'a str>>) -> String {
+pub(crate) fn describe<'a>(names: impl ExactSizeIterator<Item = Option<&'a str>>) -> String {
     let count = names.len();
     let names: Vec<&str> = names.flatten().collect();
     match (names.is_empty(), count) {
@@ -191,11 +198,7 @@ impl Dataset for PyMap {
         let called = Python::try_attach(|py| {
             let done =
                 self.call(py, &view, sample.key()).and_then(|result| self.write(&result, sample));
-            done.inspect_err(|error| {
-                if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-                    INTERRUPT.set(Some(error.clone_ref(py)));
-                }
-            })
+            done.inspect_err(|error| keep_interrupt(py, error))
         });
         // The function's answer is gone; where it was large, its memory should be, too.
         trim::dropped(sample.loose_bytes());
@@ -219,7 +222,7 @@ impl Dataset for PyMap {
 /// The fields of a function's answer: of a dict by name, of a tuple by place, else the one.
 type Answer<'py> = (bool, Vec<(Option<String>, Bound<'py, PyAny>)>);
 
-fn split<'py>(result: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
+pub(crate) fn split<'py>(result: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
     const ADVICE: &str = "return an array, a tuple of arrays or a dict of arrays";
     let wrong =
         |what: &str| PyTypeError::new_err(format!("the function returned {what}; {ADVICE}"));

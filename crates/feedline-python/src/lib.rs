@@ -8,6 +8,7 @@
 //! | `settings.rs` | what is passed by name, in dicts |
 //! | `pictures.rs` | image operations, and the dataset they make |
 //! | `function.rs`, `value.rs` | samples to a Python function and back |
+//! | `batch_function.rs` | batches to a Python function and back |
 //! | `call.rs` | calls from worker threads; who owns what is called |
 //! | `loader.rs` | batches; waiting, signals, closing at exit |
 //! | `array.rs`, `dlpack.rs` | memory, as views |
@@ -19,6 +20,7 @@
 
 mod allocator;
 mod array;
+mod batch_function;
 mod call;
 mod contest;
 mod dlpack;

@@ -19,6 +19,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use smallvec::SmallVec;
 
+use crate::batch_function::BatchFunction;
 use crate::call::Functions;
 use crate::errors::{self, SampleException};
 use crate::function::take_interrupt;
@@ -48,6 +49,8 @@ pub struct NativeLoader {
     named: bool,
     /// Where each epoch shows how far it is.
     display: Display,
+    /// Set where batches are what a Python function has made of them.
+    remade: Option<Arc<BatchFunction>>,
     /// What its workers call.
     functions: Functions,
 }
@@ -135,8 +138,8 @@ impl NativeLoader {
         let mut loaders = LOADERS.lock().unwrap_or_else(PoisonError::into_inner);
         loaders.retain(|loader| loader.strong_count() > 0);
         loaders.push(Arc::downgrade(&loader));
-        let functions = source.functions(py);
-        Ok(NativeLoader { loader: Some(loader), output, named, display, functions })
+        let (functions, remade) = (source.functions(py), source.remade());
+        Ok(NativeLoader { loader: Some(loader), output, named, display, remade, functions })
     }
 
     /// Batches per epoch.
@@ -158,7 +161,7 @@ impl NativeLoader {
             }
         };
         let is_string = |field: &feedline::Field| matches!(field.form(), Form::Bytes { .. });
-        let has_strings = loader.fields().iter().any(is_string);
+        let has_strings = self.remade.is_some() || loader.fields().iter().any(is_string);
         Ok(NativeEpoch {
             loader: Some(loader),
             token,
@@ -168,6 +171,7 @@ impl NativeLoader {
             named: self.named,
             has_strings,
             strings: AtomicUsize::new(0),
+            remade: self.remade.clone(),
             functions: self.functions.clone_ref(py),
         })
     }
@@ -241,6 +245,7 @@ pub struct NativeEpoch {
     has_strings: bool,
     /// How many bytes of them the last batch had, which the user may have dropped by now. Relaxed: an estimate.
     strings: AtomicUsize,
+    remade: Option<Arc<BatchFunction>>,
     functions: Functions,
 }
 
@@ -401,6 +406,9 @@ impl NativeEpoch {
         if !self.has_strings {
             return None;
         }
+        if let Some(function) = &self.remade {
+            return function.strings(name);
+        }
         let field = self.loader().fields().iter().find(|field| field.name() == name)?;
         match field.form() {
             Form::Bytes { text } => Some(*text),
@@ -415,7 +423,7 @@ fn patience(limit: Option<Duration>, since: Instant) -> Duration {
 }
 
 /// Packed bytes and their offsets as a list of `str` or `bytes`.
-fn strings<'py>(
+pub(crate) fn strings<'py>(
     py: Python<'py>,
     packed: &feedline::Array,
     offsets: Option<&feedline::Array>,

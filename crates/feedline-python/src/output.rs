@@ -50,8 +50,17 @@ impl Output {
                 self.prepared.view(py, array, &self.library)
             }
             // To make one is no more work than to look for one.
-            _ => self.library.make(py, &Spot::of(&array), Hold::of(array)),
+            _ => self.fresh(py, array),
         }
+    }
+
+    /// The same, made now.
+    pub(crate) fn fresh<'py>(
+        &self,
+        py: Python<'py>,
+        array: feedline::Array,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.library.make(py, &Spot::of(&array), Hold::of(array))
     }
 }
 

@@ -279,9 +279,6 @@ pub(crate) fn pictures(
         };
         made = made.other(&part, reading).map_err(refuse)?;
     }
-    if !given.get::<bool>("named")? {
-        made = made.numbered();
-    }
     given.finish()?;
     Ok((made, words))
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
-use feedline::sources::{Concat, Encoded, Mixing, Mixture, Pictures, Select, Watch, Zip, files};
+use feedline::sources::{
+    Concat, Encoded, Mixing, Mixture, Pictures, Select, SourceError, Watch, Zip, files, only,
+};
 use feedline::{Alter, DType, Dataset, Form, Ragged, plan};
 use feedline_bench::Traced;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -13,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use pyo3::{PyTraverseError, PyVisit};
 
+use crate::batch_function::{BatchFunction, Before, Described};
 use crate::call::Functions;
 use crate::function::{Inferred, PyMap};
 use crate::in_memory::InMemory;
@@ -20,7 +23,7 @@ use crate::loader::Parts;
 use crate::pictures::{Call, LAYOUTS};
 use crate::settings::choice;
 use crate::trace::Trace;
-use crate::value::{self, KnownField};
+use crate::value::{self, Contiguous, KnownField};
 use crate::{encoded, errors, pictures};
 
 /// A native dataset.
@@ -38,9 +41,16 @@ pub struct Source {
     pictures: Option<Arc<Pictures>>,
     /// What is done to whole batches, in order.
     alters: Vec<Arc<dyn Alter>>,
+    /// Set where the last of them is a Python function.
+    remade: Option<Arc<BatchFunction>>,
+    /// Names of the classes that labels count through, where the data has such.
+    classes: Option<Arc<[OsString]>>,
     /// What the dataset calls.
     functions: Functions,
 }
+
+/// How many shards may be shuffled, each counted as often as it is repeated.
+const MOST_SHARDS: usize = 1 << 24;
 
 impl Source {
     /// A dataset that calls no Python function.
@@ -52,6 +62,8 @@ impl Source {
             windows: None,
             pictures: None,
             alters: Vec::new(),
+            remade: None,
+            classes: None,
             functions: Functions::default(),
         }
     }
@@ -59,13 +71,15 @@ impl Source {
     /// Encoded samples, as they are.
     pub(crate) fn of_encoded(encoded: Arc<dyn Encoded>, dataset: impl Dataset) -> Source {
         let windows = encoded.windows().map(|(shards, window)| (shards.into(), window));
-        Source { encoded: Some(encoded), windows, ..Source::of(dataset) }
+        let classes = encoded.classes().map(Into::into);
+        Source { encoded: Some(encoded), windows, classes, ..Source::of(dataset) }
     }
 
     /// A dataset with this one's samples, in its order, made into something else.
     pub(crate) fn then(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
         let (functions, windows) = (self.functions.clone_ref(py), self.windows.clone());
-        Source { functions, windows, ..Source::of(dataset) }
+        let classes = self.classes.clone();
+        Source { functions, windows, classes, ..Source::of(dataset) }
     }
 
     /// A dataset made of several.
@@ -74,6 +88,17 @@ impl Source {
             Functions::union(first.py(), sources.iter().map(|source| &source.get().functions))
         });
         Source { functions: functions.unwrap_or_default(), ..Source::of(dataset) }
+    }
+
+    /// Some of the samples. A choice of them has no shards any more.
+    fn chosen(
+        &self,
+        py: Python<'_>,
+        select: Result<Select<dyn Dataset>, SourceError>,
+    ) -> PyResult<Source> {
+        let select = select.map_err(|e| errors::source_error(&e))?;
+        let (alters, remade) = (self.alters.clone(), self.remade.clone());
+        Ok(Source { windows: None, alters, remade, ..self.then(py, select) })
     }
 
     pub(crate) fn dataset(&self) -> Arc<dyn Dataset> {
@@ -93,6 +118,11 @@ impl Source {
     /// What is done to whole batches, in order.
     pub(crate) fn alters(&self) -> &[Arc<dyn Alter>] {
         &self.alters
+    }
+
+    /// The Python function that makes the batches of those that were assembled.
+    pub(crate) fn remade(&self) -> Option<Arc<BatchFunction>> {
+        self.remade.clone()
     }
 
     pub(crate) fn parts(&self) -> Option<&[plan::Part]> {
@@ -164,7 +194,7 @@ impl Source {
 
     /// Names of the classes that the labels count through, where the source has such.
     fn classes(&self) -> Option<Vec<OsString>> {
-        self.encoded()?.classes().map(<[OsString]>::to_vec)
+        self.classes.as_ref().map(|classes| classes.to_vec())
     }
 
     /// Names of the parts of each sample, where nothing was done to them yet.
@@ -236,29 +266,72 @@ impl Source {
         views.iter().map(|drawn| pictures::describe(py, size, drawn)).collect()
     }
 
-    /// The fields of equally long sources side by side; without names they are numbered anew.
+    /// The same samples with some fields only, by name; `None` where that costs as much as all of them.
+    fn only(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Option<Source>> {
+        let fields = self.dataset.fields();
+        let number = |name: &String| {
+            let found = fields.iter().position(|field| field.name() == name);
+            found.ok_or_else(|| PyValueError::new_err(format!("there is no field {name:?}")))
+        };
+        let numbers = names.iter().map(number).collect::<PyResult<Vec<_>>>()?;
+        Ok(only(&self.dataset, &numbers).map(|dataset| self.then(py, dataset)))
+    }
+
+    /// The fields of equally long sources side by side; without `named`, those without a name of their own
+    /// are called by their place.
     #[staticmethod]
     fn zip(sources: Vec<Bound<'_, Source>>, named: bool) -> PyResult<Source> {
         let parts = sources.iter().map(|source| source.get().dataset()).collect();
-        let zip = if named { Zip::new(parts) } else { Zip::numbered(parts) };
-        zip.map(|zip| Source::joined(&sources, zip)).map_err(|e| errors::source_error(&e))
+        let zip = if named { Zip::new(parts) } else { Zip::by_place(parts) };
+        let classes = sources.iter().find_map(|source| source.get().classes.clone());
+        zip.map(|zip| Source { classes, ..Source::joined(&sources, zip) })
+            .map_err(|e| errors::source_error(&e))
     }
 
-    /// The samples of sources with the same fields, one source after the other.
+    /// The samples of sources with the same fields, one source after the other; without `named`, fields
+    /// may be called differently.
     #[staticmethod]
-    fn concat(sources: Vec<Bound<'_, Source>>) -> PyResult<Source> {
+    fn concat(sources: Vec<Bound<'_, Source>>, named: bool) -> PyResult<Source> {
         let parts = sources.iter().map(|source| source.get().dataset()).collect();
-        let concat = Concat::new(parts);
-        concat.map(|concat| Source::joined(&sources, concat)).map_err(|e| errors::source_error(&e))
+        let concat = if named { Concat::new(parts) } else { Concat::by_place(parts) };
+        let first = sources.first().and_then(|source| source.get().classes.clone());
+        let classes = first.filter(|first| {
+            sources.iter().all(|source| source.get().classes.as_ref() == Some(first))
+        });
+        concat
+            .map(|concat| Source { classes, ..Source::joined(&sources, concat) })
+            .map_err(|e| errors::source_error(&e))
     }
 
-    /// The listed samples. What is done to whole batches is done to theirs.
-    fn select(&self, py: Python<'_>, indices: Vec<u64>) -> PyResult<Source> {
-        let select = Select::new(self.dataset(), indices);
-        let alters = self.alters.clone();
-        // A choice of samples has no shards any more.
-        let chosen = |select| Source { windows: None, alters, ..self.then(py, select) };
-        select.map(chosen).map_err(|e| errors::source_error(&e))
+    /// The listed samples, given as an array of uint64. What is done to whole batches is done to theirs.
+    fn select(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> PyResult<Source> {
+        let listed = Contiguous::of(indices)?;
+        let (listed, []) = listed.bytes().as_chunks::<{ size_of::<u64>() }>() else {
+            return Err(PyTypeError::new_err("indices must be an array of uint64"));
+        };
+        let listed: Arc<[u64]> = listed.iter().map(|index| u64::from_ne_bytes(*index)).collect();
+        self.chosen(py, Select::new(self.dataset(), listed))
+    }
+
+    /// `count` samples from `first` on, `step` apart.
+    fn spaced(&self, py: Python<'_>, first: u64, step: i64, count: u64) -> PyResult<Source> {
+        self.chosen(py, Select::spaced(self.dataset(), first, step, count))
+    }
+
+    /// All samples, again and again.
+    fn repeated(&self, py: Python<'_>, times: u64) -> PyResult<Source> {
+        let source = self.chosen(py, Select::repeated(self.dataset(), times))?;
+        let Some((shards, window)) = &self.windows else { return Ok(source) };
+        let all = shards.len().checked_mul(usize::try_from(times).unwrap_or(usize::MAX));
+        if all.is_none_or(|all| all > MOST_SHARDS) {
+            return Err(PyValueError::new_err(format!(
+                "{} shards that are streamed cannot be repeated {times} times; repeat them fewer times, or \
+                 go through several epochs",
+                shards.len()
+            )));
+        }
+        let shards = shards.repeat(times as usize).into();
+        Ok(Source { windows: Some((shards, *window)), ..source })
     }
 
     /// The same samples, drawn in proportion to weights from parts of these lengths.
@@ -308,14 +381,48 @@ impl Source {
                 PyMap::known(py, inner, function, &mut functions, takes_dict, made)?
             }
         };
-        let (parts, windows) = (self.parts.clone(), self.windows.clone());
-        Ok((Source { parts, functions, windows, ..Source::of(map) }, named))
+        let parts = self.parts.clone();
+        Ok((Source { parts, functions, ..self.then(py, map) }, named))
+    }
+
+    /// Batches after a Python function, which takes a dict or the fields one by one. What it makes is
+    /// learned of the first batch, unless it is `known` by now, as `batch_fields` tells it.
+    #[pyo3(signature = (
+        function,
+        takes_dict,
+        known: "tuple[list[tuple[str, str, list[int | None], str]], bool] | None" = None,
+    ))]
+    fn map_batches(
+        &self,
+        py: Python<'_>,
+        function: Py<PyAny>,
+        takes_dict: bool,
+        known: Option<(Vec<KnownField>, bool)>,
+    ) -> PyResult<Source> {
+        let mut functions = self.functions.clone_ref(py);
+        let before = match &self.remade {
+            Some(function) => Before::Made(Arc::clone(function)),
+            None => Before::Declared(self.dataset.fields()),
+        };
+        let made = BatchFunction::new(py, before, function, &mut functions, takes_dict, known)?;
+        let (made, parts) = (Arc::new(made), self.parts.clone());
+        let mut alters = self.alters.clone();
+        alters.push(Arc::clone(&made) as Arc<dyn Alter>);
+        let remade = Some(made);
+        Ok(Source { parts, alters, remade, functions, ..self.then(py, self.dataset()) })
+    }
+
+    /// Name, dtype, shape and rule of each field that `map_batches` makes, and whether they are named; `None`
+    /// where there is no such function, or it has seen no batch.
+    fn batch_fields(&self) -> Option<(Vec<Described>, bool)> {
+        self.remade.as_ref()?.fields()
     }
 
     /// The same samples, and who makes the first `most` of them when.
     fn traced(&self, py: Python<'_>, most: usize) -> (Source, Trace) {
         let (dataset, notes) = Traced::new(self.dataset(), most);
-        let source = Source { alters: self.alters.clone(), ..self.then(py, dataset) };
+        let (alters, remade) = (self.alters.clone(), self.remade.clone());
+        let source = Source { alters, remade, ..self.then(py, dataset) };
         (source, Trace::new(notes))
     }
 

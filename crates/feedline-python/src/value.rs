@@ -187,7 +187,7 @@ fn not_a(field: &Field, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
 }
 
 /// The value as a C-contiguous array in native byte order.
-fn as_array<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn as_array<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     let numpy = Numpy::get(py)?;
     // Not `ascontiguousarray`: that makes scalars one-dimensional.
@@ -207,7 +207,7 @@ fn as_array<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     call(&array.getattr(intern!(py, "astype"))?, &PyTuple::new(py, [native])?, None)
 }
 
-fn dtype_of(array: &Bound<'_, PyAny>) -> PyResult<DType> {
+pub(crate) fn dtype_of(array: &Bound<'_, PyAny>) -> PyResult<DType> {
     let py = array.py();
     let name: String =
         array.getattr(intern!(py, "dtype"))?.getattr(intern!(py, "name"))?.extract()?;
@@ -258,10 +258,10 @@ impl Numpy {
 }
 
 /// A C-contiguous view of an object's bytes.
-struct Contiguous(Box<ffi::Py_buffer>);
+pub(crate) struct Contiguous(Box<ffi::Py_buffer>);
 
 impl Contiguous {
-    fn of(object: &Bound<'_, PyAny>) -> PyResult<Contiguous> {
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Contiguous> {
         let mut view = Box::new(ffi::Py_buffer::new());
         let flags: c_int = ffi::PyBUF_C_CONTIGUOUS;
         // SAFETY: the GIL is held; `view` is ours to fill and boxed, so that it stays where it is.
@@ -271,7 +271,7 @@ impl Contiguous {
         Ok(Contiguous(view))
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         if self.0.len <= 0 || self.0.buf.is_null() {
             return &[];
         }

@@ -68,6 +68,12 @@ def check_settings(loader: DataLoader[Any], pipeline: Pipeline) -> None:
         raise ValueError(msg)
     if loader.collate_fn is default_collate:
         pipeline._check_loadable()
+    elif loader._auto_collation and pipeline._source.batch_fields() is not None:
+        msg = (
+            "collate_fn puts samples together, and map_batches makes whole batches; do in "
+            "map_batches what collate_fn does, and leave that out"
+        )
+        raise ValueError(msg)
     if not loader._auto_collation and (operations := pipeline._batch_operations()):
         name = operations[0]
         msg = (

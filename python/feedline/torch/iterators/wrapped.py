@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, Subset
 
-from feedline.pipeline import Pipeline, concat
+from feedline.joining import concat
+from feedline.pipeline import Pipeline
 
 __all__ = ["as_pipeline", "is_of_pipelines"]
 
@@ -76,7 +77,6 @@ def _selected(whole: Pipeline, indices: Any) -> Pipeline | None:  # noqa: ANN401
 def _joined(parts: list[Pipeline]) -> Pipeline | None:
     for part in parts:
         part._refuse_mixture("concat")
-    fields = [(part._named, part._source.fields()) for part in parts]
-    if any(other != fields[0] for other in fields):
+    if any(part._shape() != parts[0]._shape() for part in parts):
         return None
     return concat(*parts)
