@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property, reduce
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -69,6 +69,8 @@ class Pipeline(ImageOperations):
     ) -> None:
         self._source = source
         self._named = named
+        # Read when they are first asked for.
+        self._labels: npt.NDArray[np.integer[Any]] | None = None
         self._stages = stages
         self._recipe = recipe
 
@@ -231,7 +233,7 @@ class Pipeline(ImageOperations):
         """The names of the fields, in their order; numbers where they have none."""
         return [name for name, *_ in self._delivered()]
 
-    @cached_property
+    @property
     def labels(self) -> npt.NDArray[np.integer[Any]]:
         """The label of every sample, in their order: whole numbers, known without decoding.
 
@@ -255,6 +257,11 @@ class Pipeline(ImageOperations):
         >>> pairs.select([3, 1]).labels
         array([2, 0])
         """
+        if self._labels is None:
+            self._labels = self._read_labels()
+        return self._labels
+
+    def _read_labels(self) -> npt.NDArray[np.integer[Any]]:
         name = _columns.label_field(self._source.fields())
         if name is None:
             msg = (
@@ -526,7 +533,7 @@ class Pipeline(ImageOperations):
         --------
         >>> import numpy as np
         >>> import feedline
-        >>> [int(x) for (x,) in feedline.Loader(feedline.arrays(np.arange(5)).skip(3))]
+        >>> [x.item() for (x,) in feedline.Loader(feedline.arrays(np.arange(5)).skip(3))]
         [3, 4]
         """
         n = _arguments.whole("n", n, 0)
@@ -555,7 +562,7 @@ class Pipeline(ImageOperations):
         --------
         >>> import numpy as np
         >>> import feedline
-        >>> [int(x) for (x,) in feedline.Loader(feedline.arrays(np.arange(10)).shard(1, 4))]
+        >>> [x.item() for (x,) in feedline.Loader(feedline.arrays(np.arange(10)).shard(1, 4))]
         [1, 5, 9]
         """
         count = _arguments.whole("count", count, 1)
@@ -582,7 +589,7 @@ class Pipeline(ImageOperations):
         --------
         >>> import numpy as np
         >>> import feedline
-        >>> [int(x) for (x,) in feedline.Loader(feedline.arrays(np.arange(3)).repeat(2))]
+        >>> [x.item() for (x,) in feedline.Loader(feedline.arrays(np.arange(3)).repeat(2))]
         [0, 1, 2, 0, 1, 2]
         """
         self._refuse_mixture("repeat")
