@@ -32,11 +32,13 @@ def indices_of(which: Any, total: int) -> npt.NDArray[np.int64] | range:  # noqa
         what = f"{given.dtype} of shape {given.shape}"
         msg = f"select takes a list of integers, a list of truth values or a slice, got {what}"
         raise TypeError(msg)
-    outside = given[(given < -total) | (given >= total)]
-    if outside.size:
-        _refuse(outside[0], total)
+    least, most = (given.min(), given.max()) if given.size else (0, 0)
+    if least < -total or (most >= total and given.size):
+        _refuse(given[(given < -total) | (given >= total)][0], total)
     indices = given.astype(np.int64)
-    return np.where(indices < 0, indices + total, indices)
+    if least < 0:
+        indices[indices < 0] += total
+    return indices
 
 
 def _inside(which: range, total: int) -> npt.NDArray[np.int64] | range:
@@ -59,7 +61,7 @@ def chosen(source: Source, choice: Choice) -> Source:
         return source.repeated(choice)
     if isinstance(choice, range):
         return source.spaced(choice.start if choice else 0, choice.step, len(choice))
-    return source.select(np.ascontiguousarray(choice, np.uint64))
+    return source.select(np.ascontiguousarray(choice).view(np.uint64))
 
 
 def joined(first: Choice, second: Choice) -> Choice | None:
