@@ -14,6 +14,7 @@ use crate::work::{Cause, Stage};
 /// What is done about a sample that cannot be made.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum OnError {
     /// Its batch is delivered as an error; the batches after it are not affected.
     #[default]
@@ -29,6 +30,7 @@ pub enum OnError {
 /// How a sample failed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Failure {
     /// User code returned an error.
     Error,

@@ -61,10 +61,11 @@ mod sync;
 mod work;
 
 pub use assemble::{
-    Alter, Array, Assembled, Batch, BatchWriter, Block, Collate, CudaHostMemory, DType, Element,
-    Field, FieldError, FieldKey, Form, Memory, NoDriver, OutOfMemory, PageLock, PinnedBytes,
-    Ragged, SampleView, WrongType,
+    Alter, Array, Assembled, Batch, BatchWriter, Block, Collate, DType, Element, Field, FieldError,
+    FieldKey, Form, Memory, OutOfMemory, PageLock, Ragged, SampleView, WrongType,
 };
+#[cfg(feature = "cuda")]
+pub use assemble::{CudaHostMemory, NoDriver, PinnedBytes};
 pub use deliver::{
     BatchSampler, Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog,
 };

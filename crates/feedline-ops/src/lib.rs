@@ -15,6 +15,7 @@
 
 mod cast;
 mod error;
+#[cfg(feature = "image")]
 pub mod image;
 mod normalize;
 

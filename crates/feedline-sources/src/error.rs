@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use feedline_core::DType;
 
+#[cfg(feature = "npy")]
 use crate::npy::HeaderError;
+#[cfg(feature = "tar")]
 use crate::tar::ArchiveError;
 
 /// Why a source cannot be opened, read or written.
@@ -33,6 +35,7 @@ pub enum SourceError {
         advice: &'static str,
     },
     /// The file's header is not one that can be used.
+    #[cfg(feature = "npy")]
     #[error("`{}`: {source}", path.display())]
     Header {
         /// The file.
@@ -125,6 +128,7 @@ pub enum SourceError {
         extensions: String,
     },
     /// A shard that cannot be read.
+    #[cfg(feature = "tar")]
     #[error("shard `{path}`: {source}")]
     Shard {
         /// The shard, escaped where it is no text.

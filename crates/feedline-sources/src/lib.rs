@@ -76,15 +76,21 @@ mod error;
 mod escape;
 pub mod files;
 mod gather;
+#[cfg(feature = "npy")]
 pub mod npy;
 mod only;
+#[cfg(feature = "npy")]
 mod parts;
+#[cfg(feature = "image")]
 mod pictures;
 mod read_at;
+#[cfg(feature = "npy")]
 mod reading;
 mod select;
+#[cfg(feature = "npy")]
 mod some_parts;
 mod stamp;
+#[cfg(feature = "tar")]
 pub mod tar;
 mod zip;
 
@@ -95,8 +101,11 @@ pub use error::SourceError;
 pub(crate) use escape::escaped;
 pub use gather::gather;
 pub use only::only;
+#[cfg(feature = "npy")]
 pub use parts::Parts;
+#[cfg(feature = "image")]
 pub use pictures::{Mixing, MixingError, Mixture, Pictures, PicturesError, Rows, Table};
+#[cfg(feature = "npy")]
 pub use reading::{KEY, Reading, ReadingError, parse_label};
 pub use select::Select;
 pub use zip::Zip;

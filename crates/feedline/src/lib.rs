@@ -48,16 +48,36 @@
 //!
 //! The folder `examples/` has programs to start from: `squares`, `npy_shuffle` and `checkpoint`.
 
+/// The README's program runs with the examples.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(feature = "progress")]
 mod counter;
+#[cfg(feature = "progress")]
 mod lines;
+#[cfg(feature = "progress")]
 mod progress;
 
+#[cfg(feature = "progress")]
 pub use counter::Counter;
-pub use feedline_core::*;
+pub use feedline_core::{
+    Alter, Array, Assembled, Batch, BatchSampler, BatchTimes, BatchWriter, Block, Boundary,
+    BuildError, Cause, Collate, ConsumerStats, DType, Dataset, Delivery, Element, Epoch,
+    EpochToken, Error, Failure, Field, FieldError, FieldKey, Form, Group, Loader, LoaderBuilder,
+    MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory, PageLock, Plan,
+    Point, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex, SampleKey, SampleView,
+    Scratch, Stage, StageStats, State, StateError, StatePart, Stats, Steals, Times, WorkerStats,
+    WriteError, WrongType, plan, schedule, usable_cores,
+};
+#[cfg(feature = "cuda")]
+pub use feedline_core::{CudaHostMemory, NoDriver, PinnedBytes};
 #[doc(inline)]
 pub use feedline_model as model;
 #[doc(inline)]
 pub use feedline_ops as ops;
 #[doc(inline)]
 pub use feedline_sources as sources;
+#[cfg(feature = "progress")]
 pub use progress::{Figures, Meter, Progress};

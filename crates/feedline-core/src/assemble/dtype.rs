@@ -139,16 +139,22 @@ impl fmt::Display for DType {
 /// A Rust type that an array's elements can be read and written as.
 ///
 /// `bool` is not among them: reading arbitrary bytes as `bool` is undefined behaviour. Fields of
-/// [`DType::Bool`] are written as `u8`.
-pub trait Element: bytemuck::Pod {
+/// [`DType::Bool`] are written as `u8`. The list is closed: there is one for each [`DType`].
+pub trait Element: sealed::Plain {
     /// Whether an array of `dtype` holds such elements.
     fn is(dtype: DType) -> bool;
     /// The dtype to name in messages.
     const DTYPE: DType;
 }
 
+mod sealed {
+    /// Any bytes are a value, and any value is its bytes. Which crate says so is nobody's business.
+    pub trait Plain: bytemuck::Pod {}
+}
+
 macro_rules! elements {
     ($($rust:ty => $dtype:ident),* $(,)?) => {$(
+        impl sealed::Plain for $rust {}
         impl Element for $rust {
             const DTYPE: DType = DType::$dtype;
             fn is(dtype: DType) -> bool { dtype == DType::$dtype }
@@ -159,6 +165,7 @@ elements!(i8 => I8, u16 => U16, i16 => I16, u32 => U32, i32 => I32, u64 => U64, 
     half::f16 => F16, half::bf16 => Bf16, f32 => F32, f64 => F64,
     [f32; 2] => C64, [f64; 2] => C128);
 
+impl sealed::Plain for u8 {}
 impl Element for u8 {
     const DTYPE: DType = DType::U8;
     fn is(dtype: DType) -> bool {

@@ -14,8 +14,10 @@ mod block;
 mod collate;
 mod composer;
 pub(crate) mod countdown;
+#[cfg(feature = "cuda")]
 mod cuda;
 mod draft;
+#[cfg(feature = "cuda")]
 mod driver;
 mod dtype;
 mod field;
@@ -27,6 +29,7 @@ pub use alter::{Alter, Assembled};
 pub use batch::{Array, Batch, WrongType};
 pub use block::{Block, Memory};
 pub use collate::{BatchWriter, Collate, SampleView};
+#[cfg(feature = "cuda")]
 pub use cuda::{CudaHostMemory, NoDriver, PinnedBytes};
 pub use dtype::{DType, Element};
 pub use field::{Field, FieldError, FieldKey, Form, Ragged};

@@ -22,6 +22,7 @@ pub(crate) use outcome::Outcome;
 /// Which samples a batch is made of.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Delivery {
     /// Exactly those that were planned for it.
     #[default]

@@ -93,6 +93,7 @@ pub struct Steals {
 /// The policies there are.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PolicyKind {
     /// Own queues; an idle worker takes half of a random victim's.
     #[default]

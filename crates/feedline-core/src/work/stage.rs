@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// One stage of the work on a sample.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Stage {
     /// Getting the bytes: disk, network, archive.
     Load,

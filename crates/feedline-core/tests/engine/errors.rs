@@ -232,6 +232,7 @@ fn hang(stage: Stage, (workers, io): (usize, usize), on_error: OnError, ready: b
         OnError::Raise => 20,
         OnError::Skip => 23,
         OnError::Replace => 24,
+        other => panic!("what is expected of {other:?} is not known here"),
     };
     assert_eq!(delivered, expected, "{what}");
     let errors = loader.errors();

@@ -59,6 +59,7 @@ impl Area {
 
 /// What a border is made of.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Border {
     /// One colour.
     Constant,
@@ -72,6 +73,7 @@ pub enum Border {
 
 /// How pixels between pixels are made.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Interpolation {
     /// The nearest pixel (torch's `nearest`: the one at the floor of the coordinate when resizing).
     Nearest,

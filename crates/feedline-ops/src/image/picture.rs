@@ -2,6 +2,7 @@
 
 /// The channels of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Color {
     /// One channel, as Pillow's mode `L`.
     Gray,

@@ -5,6 +5,7 @@ use feedline_ops::image::{Draw, Dtype, Layout, Size, beta, cut_area, cut_mix, mi
 
 /// How pictures are mixed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mixture {
     /// Each picture is a weighted mean of itself and the one before it.
     MixUp,

@@ -11,6 +11,7 @@ pub struct Table {
 
 /// How rows of several samples share a batch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rows {
     /// Every sample has so many.
     Fixed(usize),

@@ -28,6 +28,7 @@ pub use workbench::Workbench;
 
 /// One call of a chain.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Step {
     /// Something done to pixels.
     Operation(Arc<dyn Operation>),
