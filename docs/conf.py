@@ -94,12 +94,15 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", without_constructor)
 
 
+MADE_BY_FUNCTIONS = (feedline.Gallery, feedline.Images, feedline.Pipeline)
+
+
 def without_constructor(
     app: Sphinx, what: str, name: str, value: object, *rest: object
 ) -> tuple[str, None] | None:
     """Return an empty signature for classes that users do not make themselves."""
     del app, what, name, rest
-    return ("", None) if value in (feedline.Pipeline, feedline.Images) else None
+    return ("", None) if value in MADE_BY_FUNCTIONS else None
 
 
 # ---- names of other projects: small lists of our own, so that a build needs no network

@@ -32,7 +32,6 @@ VARIABLES = {
 ALIASES = {
     "Dataset": "torch.utils.data.Dataset",
     "Sampler": "torch.utils.data.Sampler",
-    "np.ndarray": "numpy.ndarray",
     "numpy.random._generator.Generator": "numpy.random.Generator",
 }
 
@@ -90,7 +89,11 @@ def by_its_name(
 ) -> None:
     """Have intersphinx look for the documented name."""
     del app, env, content
-    node["reftarget"] = ALIASES.get(node["reftarget"], node["reftarget"])
+    name = node["reftarget"]
+    for short, module in (("np.", "numpy."), ("npt.", "numpy.typing.")):
+        if name.startswith(short):
+            name = module + name.removeprefix(short)
+    node["reftarget"] = ALIASES.get(name, name)
 
 
 def as_code(

@@ -235,7 +235,7 @@ class Pipeline(ImageOperations):
 
     @property
     def labels(self) -> npt.NDArray[np.integer[Any]]:
-        """The label of every sample, in their order: whole numbers, known without decoding.
+        """The label of every sample, in their order, as whole numbers, known without decoding.
 
         The label is the class of a picture's folder, or the first whole number that is called
         ``label``, ``labels``, ``target``, ``targets``, ``class``, ``cls`` or ``y``; of samples
