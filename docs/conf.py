@@ -40,6 +40,7 @@ myst_heading_anchors = 3
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(feedline\.torch\.\w+\.)?T(_co)?"),  # type variables
+    ("py:class", "Pixels"),  # an array of bytes
     ("py:class", "BaseContext"),  # multiprocessing's, which has no page of its own
 ]
 
