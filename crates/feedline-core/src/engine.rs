@@ -35,10 +35,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::deliver::{OrderLog, Outcome};
+use crate::error::BuildError;
 use crate::flow::{Flow, Gate, Ticket};
 use crate::measure::tally::Idle;
 use crate::open::{Opened, Opener};
-use crate::plan::Plan;
+use crate::plan::{Order, Plan};
 use crate::schedule::{Job, Policy};
 use crate::state::{Course, Pipeline, Start, State, StateError};
 use crate::sync::lock_std as lock;
@@ -46,8 +47,9 @@ use crate::work::{Local, Ran, Runner, Work};
 
 /// Shared by the loader and its workers.
 pub(crate) struct Engine {
-    pub(crate) plan: Plan,
     pub(crate) pipeline: Pipeline,
+    /// The samples of the largest batch that blocks are made for.
+    pub(crate) rows: u64,
     pub(crate) workers: usize,
     pub(crate) io_workers: usize,
     /// Whether jobs may be held back for want of bytes.
@@ -142,10 +144,35 @@ impl Engine {
         self.gate.cancel(token, |flow| self.clear(flow));
     }
 
+    /// Which samples come when, at present.
+    pub(crate) fn plan(&self) -> Plan {
+        self.gate.look(|flow| flow.cursor().course.plan().clone())
+    }
+
+    /// The same plan with another order, if this engine can deliver it.
+    pub(crate) fn planned(&self, order: Order) -> Result<Plan, BuildError> {
+        if !self.opener.replay.is_empty() {
+            let why =
+                "logs are replayed in the order that the loader was built with; leave them out";
+            return Err(BuildError::Conflict { first: "replay", second: "set_order", why });
+        }
+        let plan = self.plan().with_order(order)?;
+        match plan.samples().min(plan.batch_size()) {
+            got if got > self.rows => Err(BuildError::LargerBatch { got, limit: self.rows }),
+            _ => Ok(plan),
+        }
+    }
+
+    /// Drops what is in flight; the next epoch begun is a whole one by this plan.
+    pub(crate) fn set_plan(&self, plan: &Plan) {
+        let epoch = self.gate.look(|flow| flow.cursor().upcoming());
+        self.gate.load(Course::whole(plan), &Start::at(epoch, 0), |flow| self.clear(flow));
+    }
+
     /// Drops what is in flight; the next epoch begun is where a state was taken.
-    pub(crate) fn load(&self, state: &State, forced: bool) -> Result<(), StateError> {
-        let start = self.fit(state, forced)?;
-        let course = Course::new(&self.plan, &start);
+    pub(crate) fn load(&self, plan: &Plan, state: &State, forced: bool) -> Result<(), StateError> {
+        let start = self.fit(plan, state, forced)?;
+        let course = Course::new(plan, &start);
         self.gate.load(course, &start, |flow| self.clear(flow));
         if let Some(composer) = &self.runner.composer {
             composer.delivered_up_to(start.epoch);
@@ -172,9 +199,9 @@ impl Engine {
     }
 
     /// Where this engine goes on from a state.
-    fn fit(&self, state: &State, forced: bool) -> Result<Start, StateError> {
-        let start = state.fit(&self.plan, &self.pipeline, forced)?;
-        let batch_size = self.plan.batch_size();
+    fn fit(&self, plan: &Plan, state: &State, forced: bool) -> Result<Start, StateError> {
+        let start = state.fit(plan, &self.pipeline, forced)?;
+        let batch_size = plan.batch_size();
         let check = |log: &OrderLog| log.check_start(&start, batch_size);
         self.opener.replay.iter().try_for_each(check)?;
         Ok(start)

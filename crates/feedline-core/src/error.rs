@@ -177,7 +177,10 @@ pub enum Error {
         why: Arc<str>,
     },
     /// Another iterator of the same loader was started since.
-    #[error("this epoch was ended by a newer iterator of the same loader; use one loader per loop")]
+    #[error(
+        "this iterator is over: a loader delivers one epoch at a time, and another was begun, or a state \
+         loaded, since; for loops side by side use one loader per loop"
+    )]
     Superseded,
     /// The loader was told to begin no further epoch.
     #[error(
@@ -199,7 +202,7 @@ pub enum Error {
         here: u32,
     },
     /// The loader is gone.
-    #[error("the loader was closed")]
+    #[error("the loader was closed; build another to load more")]
     Closed,
 }
 
@@ -260,6 +263,17 @@ pub enum BuildError {
         batch: u64,
         /// What the machine has.
         memory: u64,
+    },
+    /// Another order has larger batches than there is memory set aside for.
+    #[error(
+        "a batch of this order has {got} samples, and the loader was built for {limit}, which was \
+         all that its first epoch had; build another loader with it"
+    )]
+    LargerBatch {
+        /// The samples of such a batch.
+        got: u64,
+        /// The most that fit.
+        limit: u64,
     },
     /// Two settings exclude each other.
     #[error("`{first}` cannot be combined with `{second}`: {why}")]

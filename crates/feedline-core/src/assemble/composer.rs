@@ -37,8 +37,6 @@ const LOGS: u64 = 4;
 /// Where ready samples go.
 pub(crate) struct Composer {
     batch_size: u64,
-    /// The fingerprint of the plan.
-    plan: u64,
     keeps_parcels: bool,
     ledger: Arc<dyn Ledger>,
     /// The first epoch that is not delivered to its end. Relaxed: it only ages logs.
@@ -70,7 +68,6 @@ impl Composer {
     pub(crate) fn new(
         course: Course,
         batch_size: u64,
-        plan: u64,
         keeps_parcels: bool,
         ledger: Arc<dyn Ledger>,
     ) -> Composer {
@@ -83,7 +80,7 @@ impl Composer {
             logs: VecDeque::new(),
         };
         let (delivered, state) = (AtomicU64::new(0), Mutex::new(state));
-        Composer { batch_size, plan, keeps_parcels, ledger, delivered, state }
+        Composer { batch_size, keeps_parcels, ledger, delivered, state }
     }
 
     /// Everything before this epoch is delivered.
@@ -176,7 +173,8 @@ impl Composer {
                     // delivery that makes a log old.
                     let delivered = self.delivered.load(Ordering::Relaxed);
                     logs.retain(|log| log.epoch() + LOGS >= delivered);
-                    logs.push_back(OrderLog::new(composed.epoch, self.plan, composed.positions));
+                    let plan = course.plan().fingerprint();
+                    logs.push_back(OrderLog::new(composed.epoch, plan, composed.positions));
                 }
             }
         }

@@ -52,6 +52,7 @@ pub struct LoaderBuilder {
     max_errors: Option<u64>,
     sample_timeout: Option<Duration>,
     epochs: Option<u64>,
+    epochs_apart: bool,
     collate: Option<Arc<dyn Collate>>,
     alters: Vec<Arc<dyn Alter>>,
     page_lock: Option<Arc<dyn PageLock>>,
@@ -84,6 +85,7 @@ impl LoaderBuilder {
             max_errors: None,
             sample_timeout: None,
             epochs: None,
+            epochs_apart: false,
             collate: None,
             alters: Vec::new(),
             page_lock: None,
@@ -227,6 +229,13 @@ impl LoaderBuilder {
         self
     }
 
+    /// Begin nothing of an epoch before it is asked for: where the data or the
+    /// [order](Loader::set_order) changes between epochs. Default: an epoch fills while the one before it drains.
+    pub fn epochs_apart(mut self, apart: bool) -> Self {
+        self.epochs_apart = apart;
+        self
+    }
+
     /// Put batches together in another way than field by field.
     pub fn collate(mut self, collate: impl Collate) -> Self {
         self.collate = Some(Arc::new(collate));
@@ -322,6 +331,7 @@ impl LoaderBuilder {
             padded: schema.is_padded(),
             window,
             epochs: self.epochs,
+            apart: self.epochs_apart,
             batch_size: self.batch_size,
         };
         let (loose, tells) = (rules.loose, rules.loose || window.is_some());
@@ -329,10 +339,8 @@ impl LoaderBuilder {
         let gate = Arc::new(Gate::new(Flow::new(rules, course.clone(), &start)));
         let ledger: Arc<dyn Ledger> = Arc::clone(&gate) as _;
         let pool = Pool::new(budget, Arc::clone(&ledger), self.page_lock);
-        let composer = window.map(|_| {
-            let print = plan.fingerprint();
-            Arc::new(Composer::new(course, self.batch_size, print, keeps_parcels, ledger))
-        });
+        let composer =
+            window.map(|_| Arc::new(Composer::new(course, self.batch_size, keeps_parcels, ledger)));
         let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
         let threads = takers + if self.io_workers > 0 { workers } else { 0 };
         let policy = (self.policy)(takers);
@@ -394,8 +402,8 @@ impl LoaderBuilder {
             prepared: crate::sync::Mutex::default(),
         };
         Ok(Arc::new(Engine {
-            plan,
             pipeline,
+            rows: self.batch_size.min(plan.samples()),
             workers,
             io_workers: self.io_workers,
             holds_jobs: loose,

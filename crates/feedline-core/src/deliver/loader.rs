@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 
 use crate::assemble::{Batch, Field};
 use crate::engine::{Engine, Step};
-use crate::error::{Error, SampleError};
-use crate::flow::{Answer, Taken};
+use crate::error::{BuildError, Error, SampleError};
+use crate::flow::{Answer, Flow, Taken};
 use crate::measure::consumption::{Consumption, Delivered};
 use crate::measure::{BatchTimes, ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
-use crate::plan::Plan;
+use crate::plan::{Order, Plan};
 use crate::process::Process;
 use crate::state::{Segment, State, StateError};
 use crate::sync::lock_std as lock;
@@ -282,6 +282,12 @@ impl Loader {
         self.crew.end(patience)
     }
 
+    /// Whether it was closed, or broke down.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        !self.home.is_left() && self.engine.gate.look(Flow::is_stopped)
+    }
+
     /// Whether this process is the one the loader was built in. In a forked child its threads do not
     /// exist, and locks they held stay locked: only asking for batches (which answers with
     /// [`Error::Forked`]) and dropping are safe there.
@@ -292,7 +298,7 @@ impl Loader {
     /// Batches per epoch (on this rank).
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.engine.plan.batches()
+        self.engine.gate.look(|flow| flow.cursor().course.plan().batches())
     }
 
     /// Never: a loader without a single batch cannot be built.
@@ -303,8 +309,8 @@ impl Loader {
 
     /// The plan.
     #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.engine.plan
+    pub fn plan(&self) -> Plan {
+        self.engine.plan()
     }
 
     /// What each sample consists of.
@@ -338,9 +344,9 @@ impl Loader {
     /// After an epoch's last batch that is the start of the next epoch.
     #[must_use]
     pub fn state(&self) -> State {
-        let plan = &self.engine.plan;
         self.engine.gate.look(|flow| {
             let cursor = flow.cursor();
+            let plan = cursor.course.plan();
             let whole;
             let segment = match cursor.course.segment(cursor.epoch) {
                 Some(segment) => segment,
@@ -358,6 +364,29 @@ impl Loader {
     #[must_use]
     pub fn current_epoch(&self) -> u64 {
         self.engine.gate.look(|flow| flow.cursor().epoch)
+    }
+
+    /// The epoch that is begun next: the current one, unless a batch of it was delivered.
+    #[must_use]
+    pub fn next_epoch(&self) -> u64 {
+        self.engine.gate.look(|flow| flow.cursor().upcoming())
+    }
+
+    /// Arranges the epochs to come in another way: for samplers that decide anew before each epoch.
+    /// Drops what is in flight; the next epoch begun is a whole one in this order. Its number is
+    /// [`next_epoch`](Loader::next_epoch). Build the loader with
+    /// [`epochs_apart`](LoaderBuilder::epochs_apart), or it works ahead in the order that is about to go.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] where no loader could be built with the order, or this one has no room for its batches. Nothing has
+    /// changed then.
+    pub fn set_order(&self, order: Order) -> Result<(), BuildError> {
+        if self.home.is_left() {
+            return Ok(());
+        }
+        self.engine.set_plan(&self.engine.planned(order)?);
+        Ok(())
     }
 
     /// How many batches are left of the epoch that is next or running.
@@ -390,7 +419,26 @@ impl Loader {
         if self.home.is_left() {
             return Ok(());
         }
-        self.engine.load(state, forced)
+        self.engine.load(&self.engine.plan(), state, forced)
+    }
+
+    /// As [`load_state`](Loader::load_state), where the epoch of the state has an order of its own;
+    /// see [`set_order`](Loader::set_order). It must be the one it had then, if a batch of it was delivered.
+    ///
+    /// # Errors
+    ///
+    /// As the two have. Nothing has changed then.
+    pub fn load_state_in(
+        &self,
+        order: Order,
+        state: &State,
+        forced: bool,
+    ) -> Result<(), BuildError> {
+        if self.home.is_left() {
+            return Ok(());
+        }
+        let plan = self.engine.planned(order)?;
+        Ok(self.engine.load(&plan, &state.in_order_of(&plan), forced)?)
     }
 
     /// Everything that was measured so far.
@@ -474,7 +522,7 @@ impl Drop for Loader {
 impl std::fmt::Debug for Loader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Loader")
-            .field("plan", &self.engine.plan)
+            .field("plan", &self.engine.plan())
             .field("workers", &self.engine.workers)
             .finish_non_exhaustive()
     }

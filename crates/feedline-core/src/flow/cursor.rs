@@ -46,6 +46,11 @@ impl Cursor {
         !std::mem::replace(&mut self.running, true)
     }
 
+    /// The epoch that is begun next; the rest of one that a state was loaded in counts as such.
+    pub(crate) fn upcoming(&self) -> u64 {
+        self.epoch + u64::from(self.begun)
+    }
+
     /// A batch with these positions, or simply with the next ones, was delivered.
     pub(super) fn step_past(&mut self, positions: &[u64]) {
         match positions {

@@ -102,6 +102,8 @@ pub(crate) struct Rules {
     pub(crate) window: Option<u64>,
     /// Begin no epoch from this one on.
     pub(crate) epochs: Option<u64>,
+    /// Begin no epoch before it is asked for.
+    pub(crate) apart: bool,
     pub(crate) batch_size: u64,
 }
 
@@ -282,6 +284,11 @@ impl<T, J> Flow<T, J> {
         self.rules.prefetch.saturating_mul(if self.rules.elastic { self.bunch.size() } else { 1 })
     }
 
+    /// Whether it is over for good.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// How many finished batches wait.
     pub(crate) fn ready(&self) -> usize {
         self.ready
@@ -388,6 +395,9 @@ impl<T, J> Flow<T, J> {
         self.asked = false;
         self.delivered += 1;
         self.cursor.step_past(&finished.positions);
+        if self.rules.apart && self.cursor.ended == Some(self.cursor.token) {
+            self.cursor.running = false;
+        }
         self.bytes.deliver(finished.bytes);
         if self.rules.prefetch == 1 {
             effects.wake_workers = effects.wake_workers.saturating_add(self.let_go(1));
@@ -552,7 +562,8 @@ impl<T, J> Flow<T, J> {
     /// Which batch is opened next: none after the last epoch, and while nothing is asked for.
     fn wanted(&self) -> Option<(u64, u64)> {
         let limit = self.rules.epochs.unwrap_or(u64::MAX);
-        self.next.filter(|(epoch, _)| *epoch < limit)
+        let is_begun = |epoch| self.cursor.running && epoch == self.cursor.epoch;
+        self.next.filter(|(epoch, _)| *epoch < limit && (!self.rules.apart || is_begun(*epoch)))
     }
 
     fn has_room(&self) -> bool {

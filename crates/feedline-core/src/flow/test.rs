@@ -23,6 +23,7 @@ fn rules(prefetch: usize) -> Rules {
         padded: false,
         window: None,
         epochs: None,
+        apart: false,
         batch_size: 4,
     }
 }

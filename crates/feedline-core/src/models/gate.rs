@@ -27,6 +27,7 @@ fn gate(bunch: usize, opened: usize) -> (Arc<Model>, u64, Vec<BatchId>) {
         padded: false,
         window: None,
         epochs: None,
+        apart: false,
         batch_size: 1,
     };
     let gate = Arc::new(Gate::new(Flow::new(rules, Course::whole(&plan), &Start::at(0, 0))));

@@ -25,6 +25,7 @@ fn a_block_shared_by_two_goes_back_once_from_the_state_it_was_in() {
             padded: false,
             window: None,
             epochs: None,
+            apart: false,
             batch_size: 1,
         };
         let flow = Flow::<(), ()>::new(rules, Course::whole(&plan), &Start::at(0, 0));

@@ -10,6 +10,11 @@ pub(crate) trait BatchLayout: Send + Sync {
     /// The order's name, for people.
     fn name(&self) -> &'static str;
 
+    /// What else than the seed and the number of samples it depends on, for people.
+    fn tables(&self) -> &'static str {
+        "settings"
+    }
+
     /// How many positions one epoch has, over all ranks; at least 1.
     fn positions(&self) -> u64;
 

@@ -60,6 +60,10 @@ impl BatchLayout for Bucketed {
         "bucketed by length"
     }
 
+    fn tables(&self) -> &'static str {
+        "lengths, or `bucket_batches`,"
+    }
+
     fn positions(&self) -> u64 {
         self.cut.n
     }

@@ -171,6 +171,31 @@ impl Plan {
         self.inner.order_fingerprint
     }
 
+    /// Whether it is the same one, or a clone of it.
+    pub(crate) fn is(&self, other: &Plan) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The same plan with another order.
+    ///
+    /// # Errors
+    ///
+    /// As [`PlanBuilder::build`].
+    pub fn with_order(&self, order: Order) -> Result<Plan, PlanError> {
+        Plan::builder(self.dataset_len())
+            .order(order)
+            .seed(self.seed())
+            .batch_size(self.batch_size())
+            .boundary(self.boundary())
+            .rank(self.rank(), self.world())
+            .build()
+    }
+
+    /// What else than the seed and the number of samples its order depends on, for people.
+    pub(crate) fn order_tables(&self) -> &'static str {
+        self.inner.layout.tables()
+    }
+
     /// Heap bytes of the tables that all epochs share; see [`EpochPlan::table_bytes`] for the rest.
     pub fn table_bytes(&self) -> usize {
         self.inner.layout.table_bytes()

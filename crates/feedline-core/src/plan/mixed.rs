@@ -80,6 +80,10 @@ impl BatchLayout for Mixed {
         "mixed"
     }
 
+    fn tables(&self) -> &'static str {
+        "parts"
+    }
+
     fn positions(&self) -> u64 {
         self.samples
     }

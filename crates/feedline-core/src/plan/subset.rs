@@ -65,6 +65,10 @@ impl BatchLayout for Subset {
         if self.shuffle { "shuffled subset" } else { "subset" }
     }
 
+    fn tables(&self) -> &'static str {
+        "indices"
+    }
+
     fn positions(&self) -> u64 {
         self.indices.len()
     }

@@ -72,6 +72,10 @@ impl BatchLayout for Weighted {
         "weighted with replacement"
     }
 
+    fn tables(&self) -> &'static str {
+        "weights, or how many samples are drawn,"
+    }
+
     fn positions(&self) -> u64 {
         self.samples
     }

@@ -54,6 +54,10 @@ impl BatchLayout for Windowed {
         "windowed"
     }
 
+    fn tables(&self) -> &'static str {
+        "shards, or the window,"
+    }
+
     fn positions(&self) -> u64 {
         self.n
     }

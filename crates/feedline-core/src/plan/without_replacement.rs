@@ -41,6 +41,10 @@ impl BatchLayout for WithoutReplacement {
         "weighted without replacement"
     }
 
+    fn tables(&self) -> &'static str {
+        "weights, or how many samples are drawn,"
+    }
+
     fn positions(&self) -> u64 {
         self.samples
     }

@@ -36,11 +36,17 @@ impl Course {
 
     /// Whether it is the same one.
     pub(crate) fn is(&self, other: &Course) -> bool {
-        match (&self.resumed, &other.resumed) {
+        let is_resumed_alike = match (&self.resumed, &other.resumed) {
             (None, None) => true,
             (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
             _ => false,
-        }
+        };
+        is_resumed_alike && self.plan.is(&other.plan)
+    }
+
+    /// What it is a course through.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     fn resumed(&self, epoch: u64) -> Option<&Resumed> {

@@ -151,7 +151,7 @@ impl State {
         compare("the order", &self.order, &plan.order_name());
         let print = format!("{:016x}", plan.order_fingerprint());
         if differences.is_empty() && self.plan != print {
-            differences.push("the order's weights, lengths, indices or shards differ".into());
+            differences.push(format!("the order's {} differ", plan.order_tables()));
         }
         if self.pipeline != format!("{:016x}", pipeline.print) {
             differences.push(match self.stages == pipeline.stages {

@@ -153,6 +153,16 @@ impl State {
         }
     }
 
+    /// The same where epochs have orders of their own. Before its first batch an epoch may get any, so at
+    /// an epoch's start it is a state of `plan`.
+    pub(crate) fn in_order_of(&self, plan: &Plan) -> State {
+        let mut state = self.clone();
+        if (self.batch, self.start) == (0, 0) && self.gaps.is_empty() && self.own_start.is_none() {
+            state.plan = format!("{:016x}", plan.order_fingerprint());
+        }
+        state
+    }
+
     /// The epoch of the next batch.
     #[must_use]
     pub fn epoch(&self) -> u64 {
