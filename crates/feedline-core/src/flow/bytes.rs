@@ -31,6 +31,18 @@ pub struct MemoryStats {
     pub reused_blocks: u64,
 }
 
+impl MemoryStats {
+    /// What two loaders used, one after the other.
+    pub(crate) fn plus(&self, later: &MemoryStats) -> MemoryStats {
+        MemoryStats {
+            peak: self.peak.max(later.peak),
+            allocated_blocks: self.allocated_blocks + later.allocated_blocks,
+            reused_blocks: self.reused_blocks + later.reused_blocks,
+            ..*later
+        }
+    }
+}
+
 /// The ledger.
 #[derive(Debug)]
 pub(super) struct Bytes {

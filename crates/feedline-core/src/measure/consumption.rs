@@ -26,6 +26,15 @@ impl BatchTimes {
     pub fn wall_ns(&self) -> u64 {
         self.queued_ns + self.building_ns + self.collating_ns + self.shelved_ns
     }
+
+    pub(crate) fn plus(&self, other: &BatchTimes) -> BatchTimes {
+        BatchTimes {
+            queued_ns: self.queued_ns + other.queued_ns,
+            building_ns: self.building_ns + other.building_ns,
+            collating_ns: self.collating_ns + other.collating_ns,
+            shelved_ns: self.shelved_ns + other.shelved_ns,
+        }
+    }
 }
 
 /// Counts of the consumer; behind the lock that serialises consumers.
@@ -63,7 +72,7 @@ pub(crate) struct Delivered {
 }
 
 /// How many batches' times are kept one by one.
-const RECENT: usize = 256;
+pub(crate) const RECENT: usize = 256;
 /// How many batches are noted before they are counted.
 const NOTED: usize = 32;
 
@@ -122,10 +131,7 @@ impl Consumption {
         self.wait_ns += wait;
         self.waits.saturating_record(wait.max(1));
         self.handover_ns += left_ns.saturating_sub(taken_ns);
-        self.parts.queued_ns += times.queued_ns;
-        self.parts.building_ns += times.building_ns;
-        self.parts.collating_ns += times.collating_ns;
-        self.parts.shelved_ns += times.shelved_ns;
+        self.parts = self.parts.plus(&times);
         let slot = (self.batches as usize) % RECENT;
         if slot < self.recent.len() {
             self.recent[slot] = times;

@@ -1,5 +1,7 @@
 //! Everything that was measured, as plain data.
 
+use std::sync::Arc;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -7,8 +9,8 @@ use crate::flow::MemoryStats;
 use crate::schedule::Steals;
 use crate::work::Stage;
 
-use super::consumption::BatchTimes;
-use super::series::Point;
+use super::consumption::{BatchTimes, RECENT};
+use super::series::{Point, Series};
 
 /// What a loader has done so far and where the time went.
 #[derive(Clone, Debug, Serialize)]
@@ -97,7 +99,7 @@ pub struct StageStats {
 }
 
 /// A distribution of times.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
     /// How many.
     pub count: u64,
@@ -111,6 +113,9 @@ pub struct Times {
     pub p99_ns: u64,
     /// Largest.
     pub max_ns: u64,
+    /// What these are figures of, where there is any.
+    #[serde(skip)]
+    pub(crate) histogram: Option<Arc<Histogram<u64>>>,
 }
 
 impl From<&Histogram<u64>> for Times {
@@ -125,8 +130,99 @@ impl From<&Histogram<u64>> for Times {
             p90_ns: times.value_at_quantile(0.9),
             p99_ns: times.value_at_quantile(0.99),
             max_ns: times.max(),
+            histogram: Some(Arc::new(times.clone())),
         }
     }
+}
+
+impl Times {
+    fn plus(&self, other: &Times) -> Times {
+        match (&self.histogram, &other.histogram) {
+            (None, _) => other.clone(),
+            (_, None) => self.clone(),
+            (Some(one), Some(another)) => {
+                let mut both = Histogram::clone(one);
+                // All histograms have the same bounds.
+                let _ = both.add(&**another);
+                Times::from(&both)
+            }
+        }
+    }
+}
+
+impl StageStats {
+    fn plus(&self, other: &StageStats) -> StageStats {
+        StageStats {
+            stage: self.stage,
+            bytes: self.bytes + other.bytes,
+            total_ns: self.total_ns + other.total_ns,
+            times: self.times.plus(&other.times),
+        }
+    }
+}
+
+impl WorkerStats {
+    fn plus(&self, other: &WorkerStats) -> WorkerStats {
+        WorkerStats {
+            worker: self.worker,
+            samples: self.samples + other.samples,
+            jobs: self.jobs + other.jobs,
+            busy_ns: self.busy_ns + other.busy_ns,
+            idle_for_consumer_ns: self.idle_for_consumer_ns + other.idle_for_consumer_ns,
+            idle_without_work_ns: self.idle_without_work_ns + other.idle_without_work_ns,
+            stages: each(&self.stages, &other.stages, StageStats::plus),
+        }
+    }
+}
+
+impl Stats {
+    /// What two loaders did that came after each other: sums, and the state of the later one. Its times
+    /// count on from the end of the earlier one's.
+    #[must_use]
+    pub fn plus(&self, later: &Stats) -> Stats {
+        let workers = each(&self.workers, &later.workers, WorkerStats::plus);
+        let (imbalance, efficiency) = balance(workers.iter().map(|worker| worker.busy_ns));
+        let shift = |point: &Point| Point { at_ns: point.at_ns + self.elapsed_ns, ..*point };
+        let mut occupancy = Series::new();
+        for point in self.occupancy.iter().copied().chain(later.occupancy.iter().map(shift)) {
+            occupancy.push(point.at_ns, point.value);
+        }
+        let recent = self.recent_batches.iter().chain(&later.recent_batches);
+        let surplus =
+            (self.recent_batches.len() + later.recent_batches.len()).saturating_sub(RECENT);
+        Stats {
+            elapsed_ns: self.elapsed_ns + later.elapsed_ns,
+            batches: self.batches + later.batches,
+            samples: self.samples + later.samples,
+            bytes: self.bytes + later.bytes,
+            errors: self.errors + later.errors,
+            lost_workers: self.lost_workers + later.lost_workers,
+            consumer: ConsumerStats {
+                step_ns: self.consumer.step_ns + later.consumer.step_ns,
+                wait_ns: self.consumer.wait_ns + later.consumer.wait_ns,
+                handover_ns: self.consumer.handover_ns + later.consumer.handover_ns,
+                waits: self.consumer.waits.plus(&later.consumer.waits),
+            },
+            workers,
+            stages: each(&self.stages, &later.stages, StageStats::plus),
+            batch_parts: self.batch_parts.plus(&later.batch_parts),
+            recent_batches: recent.skip(surplus).copied().collect(),
+            occupancy: occupancy.points().to_vec(),
+            imbalance,
+            efficiency,
+            steals: self.steals.plus(&later.steals),
+            memory: self.memory.plus(&later.memory),
+            prefetch: later.prefetch,
+            ready: later.ready,
+        }
+    }
+}
+
+/// Two lists, added entry by entry; where one is longer, its entries stay as they are.
+fn each<T: Clone>(one: &[T], other: &[T], plus: impl Fn(&T, &T) -> T) -> Vec<T> {
+    let longer = if one.len() > other.len() { one } else { other };
+    let both = one.iter().zip(other).map(|(a, b)| plus(a, b));
+    both.chain(longer[one.len().min(other.len())..].iter().cloned()).collect()
 }
 
 /// `max / mean`, and `total / (max x count)`; both 1 where nothing was done.
@@ -150,5 +246,25 @@ mod tests {
         assert_eq!(imbalance, 30.0 / 20.0);
         assert!((efficiency - 60.0 / (30.0 * 3.0)).abs() < 1e-12);
         assert_eq!(balance([0, 0].into_iter()), (1.0, 1.0));
+    }
+
+    #[test]
+    fn times_of_two_loaders_are_those_of_all_that_was_timed() {
+        let of = |times: &mut dyn Iterator<Item = u64>| {
+            let mut histogram = crate::measure::tally::histogram();
+            times.for_each(|ns| histogram.record(ns).unwrap());
+            Times::from(&histogram)
+        };
+        let (few, many) = (of(&mut (1..=100)), of(&mut (5_000..=6_000)));
+        let all = of(&mut (1..=100).chain(5_000..=6_000));
+        assert_eq!(few.plus(&many), all);
+        assert_eq!(all.plus(&Times::default()), all);
+        assert_eq!(Times::default().plus(&all), all);
+    }
+
+    #[test]
+    fn lists_are_added_entry_by_entry() {
+        assert_eq!(each(&[1, 2, 3], &[10], |a, b| a + b), [11, 2, 3]);
+        assert_eq!(each(&[1], &[10, 20], |a, b| a + b), [11, 20]);
     }
 }

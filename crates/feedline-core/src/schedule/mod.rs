@@ -90,6 +90,17 @@ pub struct Steals {
     pub cost_ns: u64,
 }
 
+impl Steals {
+    pub(crate) fn plus(&self, other: &Steals) -> Steals {
+        Steals {
+            tried: self.tried + other.tried,
+            won: self.won + other.won,
+            jobs: self.jobs + other.jobs,
+            cost_ns: self.cost_ns + other.cost_ns,
+        }
+    }
+}
+
 /// The policies there are.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
