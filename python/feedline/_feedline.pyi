@@ -83,6 +83,24 @@ class Array:
         """
 
 @final
+class Measures:
+    """
+    What one loader measured, or several that came after each other.
+    """
+    def explain(self, /) -> str:
+        """
+        The same in words.
+        """
+    def json(self, /) -> str:
+        """
+        All of it, as JSON.
+        """
+    def plus(self, /, later: Measures) -> Measures:
+        """
+        Both together, where the other loader came after this one.
+        """
+
+@final
 class Memory:
     """
     Bytes that can be read and written through the buffer protocol.
@@ -234,6 +252,10 @@ class NativeLoader:
     def __new__(
         cls, /, source: Source, named: bool, output: str, settings: "dict[str, object]"
     ) -> NativeLoader: ...
+    def close(self, /) -> None:
+        """
+        Ends all work; the threads are gone afterwards, unless one hangs in a function.
+        """
     @property
     def current_epoch(self, /) -> int:
         """
@@ -247,25 +269,31 @@ class NativeLoader:
         """
         Samples that could not be made, as exceptions.
         """
-    def explain(self, /) -> str:
+    def load_state(self, /, json: str, force: bool, indices: bytes | None = None) -> None:
         """
-        The measurements in words.
+        Goes on where a state, given as JSON, was taken. `indices`: the samples of its epoch, as 64-bit
+        integers, where each has an order of its own.
         """
-    def load_state(self, /, json: str, force: bool) -> None:
+    def measures(self, /) -> Measures:
         """
-        Goes on where a state, given as JSON, was taken.
+        Everything that was measured.
+        """
+    @property
+    def next_epoch(self, /) -> int:
+        """
+        The epoch that is begun next.
         """
     def order_logs(self, /) -> list[str]:
         """
         Delivered orders of the last epochs in ready order, each as JSON.
         """
+    def set_order(self, /, indices: bytes) -> None:
+        """
+        Gives the next epoch an order of its own: these samples, as 64-bit integers.
+        """
     def state(self, /) -> "dict[str, object]":
         """
         Where delivery is, as a dict.
-        """
-    def stats(self, /) -> str:
-        """
-        Everything that was measured, as JSON.
         """
     @property
     def workers(self, /) -> int:

@@ -7,6 +7,7 @@
     │   ├── SampleError       one of its samples cannot be made
     │   └── TooManyErrors     more samples failed than `max_errors` allows
     ├── Superseded            a newer iterator of the same loader took over
+    ├── Closed                the loader was closed
     ├── ForkError             the loader belongs to another process
     └── StateError            a state does not fit the loader
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 __all__ = [
     "BatchError",
+    "Closed",
     "FeedlineError",
     "ForkError",
     "SampleError",
@@ -102,7 +104,16 @@ class TooManyErrors(BatchError):  # noqa: N818 - reads as what happened
 
 
 class Superseded(FeedlineError):  # noqa: N818 - reads as what happened
-    """A newer iterator of the same loader was started."""
+    """A newer iterator of the same loader was started, or a state was loaded.
+
+    A loader delivers one epoch at a time: ``iter(loader)`` ends the iterator before it. For loops
+    side by side (a validation loop within an epoch of the same data, ``zip(loader, loader)``) make
+    a loader for each; they may share the pipeline.
+    """
+
+
+class Closed(FeedlineError):  # noqa: N818 - reads as what happened
+    """A batch was wanted of a loader that was closed."""
 
 
 class ForkError(FeedlineError, RuntimeError):

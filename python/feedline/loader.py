@@ -5,22 +5,34 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast, get_args
 
 from feedline import notebook, ranks
 from feedline._arguments import flag, one_of, seconds, size, whole
 from feedline._feedline import NativeLoader
 from feedline.pipeline import check_pipeline
+from feedline.sampling import AskedSampler, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from types import TracebackType
+
+    from numpy.typing import ArrayLike
+    from typing_extensions import TypeVar
 
     from feedline.errors import SampleError
     from feedline.pipeline import Pipeline
+    from feedline.stats import Stats
+
+    Batch = TypeVar("Batch", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    Batch = TypeVar("Batch", covariant=True)
 
 __all__ = ["Loader"]
 
-_POLICIES = (
+Policy = Literal[
     "steal",
     "central",
     "round_robin",
@@ -28,16 +40,23 @@ _POLICIES = (
     "shortest_first",
     "longest_first",
     "weighted",
-)
+]
 
 
-class Loader:
+class Loader(Generic[Batch]):
     """Delivers a pipeline in batches that are ready before they are needed.
 
-    Iterating over it is one epoch. While an epoch drains, the next one fills.
+    Iterating over it is one epoch. While an epoch drains, the next one fills. A loader delivers one
+    epoch at a time: a second ``iter(loader)`` begins the next epoch and ends the first iterator,
+    which then raises `feedline.errors.Superseded`. For loops side by side make a loader each.
 
     It pickles with its settings and its position: a copy goes on where the original is, as one that
     was given its `state_dict`. What was measured stays behind.
+
+    Its threads end when nobody holds it or an iterator of it any more; `close`, or a ``with``
+    block, ends them at once.
+
+    For type checkers it is generic in what iteration yields: ``Loader[tuple[Tensor, Tensor]]``.
 
     Parameters
     ----------
@@ -47,6 +66,30 @@ class Loader:
         Samples per batch.
     shuffle
         A new random order each epoch; the same one for the same seed.
+    sampler
+        Which samples come, in which order: a sequence of indices, the same each epoch; or a torch
+        `Sampler` or other iterable, which is asked again before each epoch (see Notes). Negative
+        indices count from the end. It is an error together with `shuffle`, as are `weights`,
+        `balance` and `buckets`: each of them is an order of its own.
+    weights
+        One number per sample: samples are drawn at random in proportion to it, as torch's
+        `WeightedRandomSampler` does.
+    balance
+        Draw each class equally often: `weights` that make up for how often it occurs among
+        ``pipeline.labels``.
+    num_samples
+        With `weights` or `balance`: how many samples an epoch has, over all ranks. ``None``: as
+        many as the pipeline; without `replacement` as many as have a weight above 0.
+    replacement
+        With `weights` or `balance`: whether a sample may come several times in one epoch.
+    buckets
+        Put samples of similar length into the same batch, so that little is padded: one length per
+        sample, or the name of a field whose length it is (a number is the length itself). By name,
+        every sample is made once when the loader is made. Batches come in random order; in a step,
+        all ranks have similar lengths.
+    bucket_batches
+        With `buckets`: how many neighbouring batches, by length, exchange samples each epoch. 1
+        pads least, more is more random.
     seed
         What every random decision depends on.
     num_workers
@@ -125,6 +168,12 @@ class Loader:
     same `seed`. Where several processes work on the same samples (tensor or pipeline parallelism),
     pass the rank and the size of the data-parallel group.
 
+    A `sampler` that is no sequence is asked when the loader is made and before each further epoch,
+    in the thread of the loop; so the next epoch does not fill while one drains. ``set_epoch`` is
+    called first where it has one. Meanwhile the global generators of `random`, NumPy and torch
+    follow from `seed` and epoch, and are put back after it: what it draws from them is the same on
+    all ranks and after resuming. What it says is dealt out to the ranks.
+
     Examples
     --------
     >>> import numpy as np
@@ -142,6 +191,13 @@ class Loader:
         *,
         batch_size: int = 1,
         shuffle: bool = False,
+        sampler: Iterable[int] | None = None,
+        weights: ArrayLike | None = None,
+        balance: bool = False,
+        num_samples: int | None = None,
+        replacement: bool = True,
+        buckets: str | ArrayLike | None = None,
+        bucket_batches: int = 4,
         seed: int = 0,
         num_workers: int | None = None,
         drop_last: bool = False,
@@ -157,7 +213,7 @@ class Loader:
         world_size: int | None = None,
         output: Literal["numpy", "torch", "dlpack"] = "numpy",
         io_workers: int = 0,
-        policy: str = "steal",
+        policy: Policy = "steal",
         epochs: int | None = None,
         pin_memory: bool = False,
         progress: bool = False,
@@ -173,12 +229,11 @@ class Loader:
         share = ranks.given(rank, world_size)
         settings: dict[str, object] = {
             "batch_size": whole("batch_size", batch_size, 1, 2**32 - 1),
-            "shuffle": flag("shuffle", shuffle),
             "seed": whole("seed", seed, 0),
             "boundary": "drop" if drop_last else "pad" if pad_last else "keep",
             "on_error": one_of("on_error", on_error, ("raise", "skip", "replace")),
             "io_workers": whole("io_workers", io_workers, 0, 4096),
-            "policy": one_of("policy", policy, _POLICIES),
+            "policy": one_of("policy", policy, get_args(Policy)),
             "pin_memory": flag("pin_memory", pin_memory),
             "progress": flag("progress", progress),
             "recipe": _recipe(pipeline),
@@ -199,9 +254,27 @@ class Loader:
             settings["sample_timeout"] = seconds("sample_timeout", sample_timeout)
         if epochs is not None:
             settings["epochs"] = whole("epochs", epochs, 1)
-        self._pipeline = pipeline
-        self._settings = settings
         self._output = one_of("output", output, ("numpy", "torch", "dlpack"))
+        order_settings, asked = order_of(
+            pipeline,
+            seed=seed,
+            shuffle=shuffle,
+            sampler=sampler,
+            weights=weights,
+            balance=balance,
+            num_samples=num_samples,
+            replacement=replacement,
+            buckets=buckets,
+            bucket_batches=bucket_batches,
+        )
+        if asked is not None and settings["replay"]:
+            msg = "replay repeats an order, and sampler decides anew; leave out sampler"
+            raise ValueError(msg)
+        self._pipeline = pipeline
+        self._settings = settings | order_settings
+        self._sampler = asked
+        # The epoch whose samples the sampler has told.
+        self._told_epoch = 0
         self._begun = False
         # Last, so that wrong arguments are told first.
         self._share = ranks.found() if share is None else share
@@ -210,14 +283,32 @@ class Loader:
     def __reduce__(self) -> tuple[Any, ...]:
         self._join_group()
         settings = (self._settings, self._output, self._share)
-        return _again, (self._pipeline, *settings, self._native.state())
+        sampling = (self._sampler, self._told_epoch)
+        return _again, (self._pipeline, *settings, *sampling, self._native.state())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def __len__(self) -> int:
         self._join_group()
         return len(self._native)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         self._join_group(begin=True)
+        epoch = self._native.next_epoch
+        # What is left of an epoch after a state was loaded was told then.
+        if self._sampler is not None and epoch != self._told_epoch:
+            indices = self._sampler.ask(epoch)
+            self._native.set_order(indices)
+            self._tell(epoch, indices)
         self._begun = True
         return self._native.epoch()
 
@@ -299,7 +390,34 @@ class Loader:
         if not isinstance(cast(object, state), Mapping):
             msg = f"state must be what state_dict() returned, got {type(state).__name__}"
             raise TypeError(msg)
-        self._native.load_state(json.dumps(dict(state)), flag("force", force))
+        packed, force = json.dumps(dict(state)), flag("force", force)
+        if self._sampler is None:
+            self._native.load_state(packed, force)
+            return
+        epoch = whole("the state's epoch", state.get("epoch", 0), 0)
+        indices = self._sampler.ask(epoch)
+        self._native.load_state(packed, force, indices)
+        self._tell(epoch, indices)
+
+    def close(self) -> None:
+        """End all work and wait for the threads; may be called again.
+
+        Iterators that are under way, and new ones, raise `feedline.errors.Closed`. Batches that
+        were delivered stay valid; `state_dict` and `stats` still answer. A thread that hangs in a
+        function is left behind after some seconds.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> with feedline.Loader(feedline.arrays(np.arange(6)), batch_size=3) as loader:
+        ...     print([x.tolist() for (x,) in loader])
+        [[0, 1, 2], [3, 4, 5]]
+        >>> iter(loader)
+        Traceback (most recent call last):
+        feedline.errors.Closed: the loader was closed; build another to load more
+        """
+        self._native.close()
 
     def order_logs(self) -> list[dict[str, Any]]:
         """Return the order in which the last epochs were delivered, with ``order="ready"``.
@@ -324,15 +442,16 @@ class Loader:
         """
         return [json.loads(log) for log in self._native.order_logs()]
 
-    def stats(self) -> dict[str, Any]:
-        """Everything that was measured so far, as plain data; times in nanoseconds.
+    def stats(self) -> Stats:
+        """Everything that was measured since the loader was made, as plain data.
 
         Returns
         -------
-        dict
+        Stats
             ``batches``, ``samples``, ``bytes`` delivered; ``consumer`` (step, wait, hand-over);
             ``workers`` and ``stages`` with counts and time distributions; ``batch_parts``;
             ``occupancy`` over time; ``imbalance``, ``efficiency``, ``steals``; ``memory`` by state.
+            Each field is told in docs/stats.md; times are in nanoseconds.
 
         Examples
         --------
@@ -343,7 +462,8 @@ class Loader:
         >>> loader.stats()["samples"]
         10
         """
-        stats: dict[str, Any] = json.loads(self._native.stats())
+        stats: Stats = json.loads(self._native.measures().json())
+        stats["mode"], stats["num_workers"] = "native", self._native.workers
         return stats
 
     def explain(self) -> str:
@@ -355,13 +475,20 @@ class Loader:
             Who waited for whom, what bounds the throughput, and what to change.
         """
         self._join_group()
-        told = self._native.explain()
+        told = self._native.measures().explain()
         if self._share.world_size > 1:
             told += f" This is {self._share}."
         return told
 
+    def _tell(self, epoch: int, indices: bytes) -> None:
+        """Note what the sampler has told of an epoch; copies of the loader share the settings."""
+        self._settings = self._settings | {"indices": indices}
+        self._told_epoch = epoch
+
     def _described(self, share: ranks.Share) -> tuple[Any, ...]:
         """Return what the engine's loader takes."""
+        if self._sampler is not None:
+            self._sampler.check_share(share)
         settings = self._settings | {"rank": share.rank, "world_size": share.world_size}
         if settings["progress"] and notebook.is_here():
             settings["progress"] = notebook.begin
@@ -395,12 +522,16 @@ def _again(
     settings: dict[str, object],
     output: str,
     share: ranks.Share,
+    sampler: AskedSampler | None,
+    told_epoch: int,
     state: dict[str, Any],
 ) -> Loader:
     """Make the copy of a loader that goes on at a state."""
     loader = Loader.__new__(Loader)
     loader._pipeline = pipeline
     loader._settings = settings
+    loader._sampler = sampler
+    loader._told_epoch = told_epoch
     loader._output = output
     loader._begun = False
     loader._share = share.elsewhere()

@@ -39,18 +39,19 @@ def test_every_batch_is_measured(mode):
     assert (stats["mode"], stats["batches"]) == (mode, 8)
     assert stats["num_workers"] == MODES[mode].get("num_workers", 0)
     # A batch is two samples of at least 2 ms each.
-    assert stats["fetch"]["count"] == stats["collate"]["count"] == 8
-    assert stats["fetch"]["total"] >= 8 * 4_000_000
-    assert stats["fetch"]["max"] >= stats["fetch"]["mean"] >= 4_000_000
-    assert stats["collate"]["total"] > 0
-    assert stats["wait"]["count"] == 8
-    assert stats["step"]["count"] == 8, "what is between two epochs is no step"
-    assert sum(worker["batches"] for worker in stats["workers"]) == 8
+    fetch, collate, transport = stats["stages"]
+    assert fetch["times"]["count"] == collate["times"]["count"] == 8
+    assert fetch["total_ns"] >= 8 * 4_000_000
+    assert fetch["times"]["max_ns"] >= fetch["times"]["mean_ns"] >= 4_000_000
+    assert collate["total_ns"] > 0
+    assert stats["consumer"]["waits"]["count"] == 8
+    assert sum(worker["jobs"] for worker in stats["workers"]) == 8
+    assert sum(worker["samples"] for worker in stats["workers"]) == stats["samples"] == 16
     if mode == "process":
-        assert stats["transport"]["count"] == 8
-        assert stats["bytes"] >= 8 * 2 * 5000 * 4
+        assert transport["times"]["count"] == 8
+        assert transport["bytes"] == stats["bytes"] >= 8 * 2 * 5000 * 4
     else:
-        assert stats["transport"]["count"] == stats["bytes"] == 0
+        assert transport["times"]["count"] == stats["bytes"] == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -81,7 +82,9 @@ def test_exceptions_are_no_batches():
     for _ in range(8):
         with pytest.raises(ValueError, match="Caught ValueError"):
             next(batches)
-    assert loader.stats()["batches"] == loader.stats()["fetch"]["count"] == 0
+    stats = loader.stats()
+    assert stats["batches"] == stats["samples"] == stats["stages"][0]["times"]["count"] == 0
+    assert stats["errors"] == 8
 
 
 # ---- pinning, without an accelerator: the thread is torch's, and so is the protocol

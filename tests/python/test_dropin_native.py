@@ -192,9 +192,9 @@ def test_it_is_measured():
     loader = DataLoader(pipeline(), batch_size=5, num_workers=1)
     list(loader)
     stats = loader.stats()
-    assert (stats["mode"], stats["batches"], stats["engine"]["samples"]) == ("native", 4, 20)
+    assert (stats["mode"], stats["batches"], stats["samples"]) == ("native", 4, 20)
     assert loader.explain()
-    assert copy.copy(loader).stats()["engine"]["samples"] == 20
+    assert copy.copy(loader).stats()["samples"] == 20
 
 
 def test_samples_can_be_asked_for_one_by_one():

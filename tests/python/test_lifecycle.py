@@ -1,6 +1,7 @@
 """Threads, signals, forks, garbage, and the end of the interpreter."""
 
 import contextlib
+import copy
 import ctypes
 import gc
 import multiprocessing
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 import feedline
-from feedline.errors import ForkError, Superseded
+from feedline.errors import Closed, ForkError, Superseded
 from patience import PATIENCE
 
 # Generous for a process that should end at once, and far less than what it would wait for.
@@ -427,6 +428,93 @@ def test_a_newer_iterator_ends_an_older_one():
         next(old)
     del old
     assert len(list(new)) == 9, "and its end does not disturb"
+
+
+def test_loops_side_by_side_take_a_loader_each():
+    loader = feedline.Loader(numbers(40), batch_size=10)
+    for one, other in zip(loader, copy.copy(loader), strict=True):
+        assert one[0].tolist() == other[0].tolist()
+
+
+# ---- closing
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_a_closed_loader_has_no_threads_and_says_so_to_whoever_iterates(workers):
+    before = threads()
+    loader = feedline.Loader(numbers().map(lambda x: x), batch_size=10, num_workers=workers)
+    iterator = iter(loader)
+    (first,) = next(iterator)
+    loader.close()
+    wait_for(lambda: threads() == before)
+    for _ in range(2):
+        with pytest.raises(Closed, match="the loader was closed; build another"):
+            next(iterator)
+    with pytest.raises(Closed, match="the loader was closed"):
+        iter(loader)
+    loader.close()
+    assert first.tolist() == list(range(10)), "what was delivered stays"
+    assert loader.state_dict()["batch"] == loader.stats()["batches"] == 1
+    assert "100 batches" in repr(loader)
+
+
+def test_a_loader_is_closed_at_the_end_of_its_with_block():
+    before = threads()
+    with feedline.Loader(numbers(30), batch_size=10, num_workers=2) as loader:
+        assert [len(batch) for (batch,) in loader] == [10] * 3
+        iterator = iter(loader)
+    wait_for(lambda: threads() == before)
+    with pytest.raises(Closed):
+        next(iterator)
+    with pytest.raises(KeyError, match="mine"), feedline.Loader(numbers(30)) as loader:
+        raise KeyError("mine")
+    with pytest.raises(Closed):
+        iter(loader)
+
+
+def test_closing_ends_the_wait_of_another_thread():
+    go, asked = threading.Event(), threading.Event()
+
+    def wait(x):
+        asked.set()
+        go.wait(PATIENCE)
+        return x
+
+    loader = feedline.Loader(numbers(4).map(_unless_first(wait)), batch_size=2, num_workers=1)
+    said = []
+
+    def consume():
+        try:
+            list(loader)
+        except Closed as error:
+            said.append(error)
+
+    thread = threading.Thread(target=consume)
+    thread.start()
+    assert asked.wait(PATIENCE)
+    closing = threading.Thread(target=loader.close)
+    closing.start()
+    thread.join(PATIENCE)
+    assert len(said) == 1
+    go.set()
+    closing.join(PATIENCE)
+    assert not closing.is_alive()
+
+
+def test_a_copy_of_a_closed_loader_goes_on():
+    loader = feedline.Loader(numbers(30), batch_size=10)
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.close()
+    copied = copy.copy(loader)
+    assert copied.state_dict() == state
+    assert [batch[0] for (batch,) in copied] == [10, 20]
+
+
+def _unless_first(function):
+    """Leave out the call by which a pipeline learns what the function makes."""
+    calls = iter([lambda x: x])
+    return lambda x: next(calls, function)(x)
 
 
 # ---- garbage

@@ -444,6 +444,13 @@ def test_a_folder_or_file_that_has_changed_is_refused(tmp_path):
 SETTINGS = {
     "batch_size": 3,
     "shuffle": True,
+    "sampler": None,
+    "weights": None,
+    "balance": False,
+    "num_samples": None,
+    "replacement": True,
+    "buckets": None,
+    "bucket_batches": 4,
     "seed": 9,
     "num_workers": 2,
     "drop_last": True,

@@ -36,6 +36,7 @@ pub(crate) fn batch_error(py: Python<'_>, error: &Error) -> PyErr {
             }
             raised
         }
+        Error::Closed => raise(py, "Closed", &error.to_string()),
         Error::Superseded => raise(py, "Superseded", &error.to_string()),
         Error::Forked { .. } => raise(py, "ForkError", &error.to_string()),
         Error::OutOfMemory(_) => PyMemoryError::new_err(error.to_string()),

@@ -12,6 +12,7 @@
 //! | `call.rs` | calls from worker threads; who owns what is called |
 //! | `loader.rs` | batches; waiting, signals, closing at exit |
 //! | `array.rs`, `dlpack.rs` | memory, as views |
+//! | `measures.rs` | what was measured |
 //! | `state.rs` | states, and which sample a worker is at |
 //! | `errors.rs` | errors, as exceptions |
 //! | `transport.rs`, `memory.rs` | messages between processes, and their memory (Linux) |
@@ -30,6 +31,7 @@ mod function;
 mod hold;
 mod in_memory;
 mod loader;
+mod measures;
 #[cfg(target_os = "linux")]
 mod memory;
 mod one_argument;
@@ -61,6 +63,8 @@ pub mod _feedline {
     use crate::encoded::{expand_braces, open_tar};
     #[pymodule_export]
     use crate::loader::{NativeEpoch, NativeLoader, close_all};
+    #[pymodule_export]
+    use crate::measures::Measures;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::memory::{Memory, bytes_at, memory_at};

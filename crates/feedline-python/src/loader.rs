@@ -23,8 +23,9 @@ use crate::batch_function::BatchFunction;
 use crate::call::Functions;
 use crate::errors::{self, SampleException};
 use crate::function::take_interrupt;
+use crate::measures::Measures;
 use crate::output::Output;
-use crate::settings::Settings;
+use crate::settings::{Settings, unpacked};
 use crate::source::Source;
 use crate::state;
 use crate::trim;
@@ -151,6 +152,9 @@ impl NativeLoader {
     fn epoch(&self, py: Python<'_>) -> PyResult<NativeEpoch> {
         let loader = Arc::clone(self.loader());
         self.check(py)?;
+        if loader.is_closed() {
+            return Err(errors::batch_error(py, &feedline::Error::Closed));
+        }
         let token = loader.start_epoch();
         let (meter, show) = match &self.display {
             Display::Nowhere => (None, None),
@@ -176,17 +180,10 @@ impl NativeLoader {
         })
     }
 
-    /// Everything that was measured, as JSON.
-    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+    /// Everything that was measured.
+    fn measures(&self, py: Python<'_>) -> PyResult<Measures> {
         self.check(py)?;
-        let stats = py.detach(|| self.loader().stats());
-        serde_json::to_string(&stats).map_err(|e| PyValueError::new_err(e.to_string()))
-    }
-
-    /// The measurements in words.
-    fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        self.check(py)?;
-        Ok(py.detach(|| self.loader().stats().explain()))
+        Ok(Measures::new(py.detach(|| self.loader().stats())))
     }
 
     /// Samples that could not be made, as exceptions.
@@ -202,18 +199,48 @@ impl NativeLoader {
         state::to_dict(py, &self.loader().state())
     }
 
-    /// Goes on where a state, given as JSON, was taken.
-    fn load_state(&self, py: Python<'_>, json: &str, force: bool) -> PyResult<()> {
+    /// Goes on where a state, given as JSON, was taken. `indices`: the samples of its epoch, as 64-bit
+    /// integers, where each has an order of its own.
+    #[pyo3(signature = (json, force, indices = None))]
+    fn load_state(
+        &self,
+        py: Python<'_>,
+        json: &str,
+        force: bool,
+        indices: Option<&[u8]>,
+    ) -> PyResult<()> {
         self.check(py)?;
         let state = state::from_json(py, json)?;
-        let loaded = py.detach(|| self.loader().load_state(&state, force));
-        loaded.map_err(|e| errors::build_error(py, &feedline::BuildError::State(e)))
+        let loader = self.loader();
+        let loaded = py.detach(|| match indices {
+            None => Ok(loader.load_state(&state, force)?),
+            Some(indices) => loader.load_state_in(listed(indices), &state, force),
+        });
+        loaded.map_err(|e| errors::build_error(py, &e))
+    }
+
+    /// Gives the next epoch an order of its own: these samples, as 64-bit integers.
+    fn set_order(&self, py: Python<'_>, indices: &[u8]) -> PyResult<()> {
+        self.check(py)?;
+        let set = py.detach(|| self.loader().set_order(listed(indices)));
+        set.map_err(|e| errors::build_error(py, &e))
+    }
+
+    /// Ends all work; the threads are gone afterwards, unless one hangs in a function.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.loader().close());
     }
 
     /// The epoch of the next batch.
     #[getter]
     fn current_epoch(&self) -> u64 {
         self.loader().current_epoch()
+    }
+
+    /// The epoch that is begun next.
+    #[getter]
+    fn next_epoch(&self) -> u64 {
+        self.loader().next_epoch()
     }
 
     /// Delivered orders of the last epochs in ready order, each as JSON.
@@ -487,25 +514,46 @@ pub(crate) fn close_all(py: Python<'_>) {
     });
 }
 
+/// These samples, given as 64-bit integers, in this order.
+fn listed(indices: &[u8]) -> Order {
+    Order::Subset { indices: unpacked(indices, u64::from_ne_bytes), shuffle: false }
+}
+
+/// In which order samples come.
+fn order(source: &Source, settings: &Settings<'_, '_>) -> PyResult<Order> {
+    let shuffle: bool = settings.get_if("shuffle")?.unwrap_or(false);
+    let chosen = settings.numbers_if("indices", u64::from_ne_bytes)?;
+    let weights = settings.numbers_if("weights", f64::from_ne_bytes)?;
+    let (samples, replacement) = (settings.get_if("num_samples")?, settings.get_if("replacement")?);
+    let lengths = settings.numbers_if("lengths", u32::from_ne_bytes)?;
+    let bucket_batches = settings.get_if("bucket_batches")?;
+    if let Some(indices) = chosen {
+        return Ok(Order::Subset { indices, shuffle: false });
+    }
+    if let Some(weights) = weights {
+        let samples = samples.unwrap_or(weights.len() as u64);
+        return Ok(Order::Weighted { weights, samples, replacement: replacement.unwrap_or(true) });
+    }
+    if let Some(lengths) = lengths {
+        return Ok(Order::Bucketed { lengths, bucket_batches: bucket_batches.unwrap_or(1) });
+    }
+    Ok(match (source.parts(), source.windows()) {
+        (Some(parts), _) => Order::Mixed { parts: parts.to_vec(), samples: None },
+        (None, Some((shards, window))) if shuffle => {
+            Order::Windowed { shards: plan::Shards::Sizes(shards.to_vec()), window }
+        }
+        (None, _) if shuffle => Order::Shuffled,
+        (None, _) => Order::Sequential,
+    })
+}
+
 /// Turns the keyword arguments into a builder.
 fn describe(source: &Source, settings: &Settings<'_, '_>) -> PyResult<LoaderBuilder> {
     let mut builder = feedline::Loader::builder(source.dataset()).copies_strings(true);
-    let shuffle: bool = settings.get_if("shuffle")?.unwrap_or(false);
-    let chosen: Option<Vec<u64>> = settings.get_if("indices")?;
-    let order = match source.parts() {
-        _ if chosen.is_some() => {
-            Order::Subset { indices: chosen.unwrap_or_default(), shuffle: false }
-        }
-        Some(parts) => Order::Mixed { parts: parts.to_vec(), samples: None },
-        None if shuffle => match source.windows() {
-            Some((shards, window)) => {
-                Order::Windowed { shards: plan::Shards::Sizes(shards.to_vec()), window }
-            }
-            None => Order::Shuffled,
-        },
-        None => Order::Sequential,
-    };
-    builder = builder.order(order);
+    builder = builder.order(order(source, settings)?);
+    if let Some(apart) = settings.get_if("epochs_apart")? {
+        builder = builder.epochs_apart(apart);
+    }
     if let Some(samples) = settings.get_if("batch_size")? {
         builder = builder.batch_size(samples);
     }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 /// The entries of a dict, and which of them were asked for.
 pub(crate) struct Settings<'a, 'py> {
@@ -38,6 +38,24 @@ impl<'a, 'py> Settings<'a, 'py> {
     {
         let value = self.entry(name)?.filter(|value| !value.is_none());
         value.map(|value| extract(name, &value)).transpose()
+    }
+
+    /// Many numbers, as the bytes of an array of them; few may come as a list. Missing or `None` is
+    /// `None`.
+    pub(crate) fn numbers_if<T, const N: usize>(
+        &self,
+        name: &str,
+        read: fn([u8; N]) -> T,
+    ) -> PyResult<Option<Vec<T>>>
+    where
+        Vec<T>: for<'b> FromPyObject<'b, 'py>,
+    {
+        let value = self.entry(name)?.filter(|value| !value.is_none());
+        let numbers = |value: Bound<'py, PyAny>| match value.cast::<PyBytes>() {
+            Ok(bytes) => Ok(unpacked(bytes.as_bytes(), read)),
+            Err(_) => extract(name, &value),
+        };
+        value.map(numbers).transpose()
     }
 
     /// What one of several words stands for.
@@ -77,6 +95,11 @@ impl<'a, 'py> Settings<'a, 'py> {
         self.asked.borrow_mut().push(name.to_string());
         self.entries.get_item(name)
     }
+}
+
+/// The numbers of an array, of its bytes.
+pub(crate) fn unpacked<T, const N: usize>(bytes: &[u8], read: fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks::<N>().0.iter().map(|number| read(*number)).collect()
 }
 
 /// What one of several words stands for.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from feedline._arguments import flag, one_of
 from feedline.torch.iterators.diary import Diary
@@ -20,12 +20,19 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.data import Dataset, Sampler
     from torch.utils.data.dataloader import _BaseDataLoaderIter
+    from typing_extensions import TypeVar
 
     from feedline.pipeline import Pipeline
+    from feedline.stats import Stats
+
+    # Of a pipeline's samples nothing is known.
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
 
 __all__ = ["DataLoader"]
-
-T_co = TypeVar("T_co", covariant=True)
 
 _MODES = ("process", "thread")
 
@@ -94,7 +101,7 @@ class DataLoader(Checkpointing[T_co]):
 
     def __init__(
         self,
-        dataset: Dataset[T_co],
+        dataset: Dataset[T_co] | Pipeline,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
@@ -122,7 +129,7 @@ class DataLoader(Checkpointing[T_co]):
         self.worker_mode = worker_mode
         self.dataset_lock = dataset_lock
         super().__init__(
-            dataset,
+            cast("Dataset[T_co]", dataset),
             batch_size,
             shuffle,
             sampler,
@@ -146,8 +153,8 @@ class DataLoader(Checkpointing[T_co]):
                 "none; leave one of them out"
             )
             raise ValueError(msg)
-        self._diary = Diary()
-        self._pipeline()
+        native, mode = self._pipeline() is not None, worker_mode if num_workers else "inline"
+        self._diary = Diary("native" if native else mode, num_workers)
         self._init_checkpointing(
             seed=seed,
             rank=rank,
@@ -187,16 +194,16 @@ class DataLoader(Checkpointing[T_co]):
         if self.worker_mode == "process" and not is_of_pipelines(self.dataset):
             super().check_worker_number_rationality()
 
-    def stats(self) -> dict[str, Any]:
-        """Everything that was measured since the loader was made; times in nanoseconds.
+    def stats(self) -> Stats:
+        """Everything that was measured since the loader was made, as plain data.
 
         Returns
         -------
-        dict
-            ``batches`` delivered and their ``bytes``; ``fetch`` (the dataset), ``collate``,
-            ``transport`` (from the worker to here), ``wait`` (of the training loop) and ``step``
-            (between two batches), each with ``total``, ``mean``, ``max`` and ``count``;
-            ``workers`` with the batches each has made and the time it was busy.
+        Stats
+            The same fields as those of `feedline.Loader.stats`, each told in docs/stats.md; times
+            in nanoseconds. ``stages`` are ``fetch`` (the dataset), ``collate`` and ``transport``
+            (from the worker to here), or the engine's where the dataset is a pipeline. What only
+            the engine has is 0 or empty elsewhere.
 
         Examples
         --------

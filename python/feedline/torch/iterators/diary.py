@@ -2,64 +2,84 @@
 
 Four things happen to a batch: the dataset makes its samples (*fetch*), they are put together
 (*collate*), the batch comes from its worker to the training loop (*transport*), and the loop may
-have to *wait* for it. Workers look at the watch and send the times along.
+have to *wait* for it. Workers look at the watch and send the times along. Batches of a pipeline are
+measured by the engine, all but the loop's own times.
 """
 
 from __future__ import annotations
 
+import json
 import weakref
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from feedline.torch.iterators.tally import Span, Tally
 
 if TYPE_CHECKING:
+    from feedline._feedline import Measures
+    from feedline.stats import ConsumerStats, Stats
     from feedline.torch.iterators.native import NativeIterator
 
-__all__ = ["Diary"]
+__all__ = ["Diary", "Mode"]
+
+Mode = Literal["native", "inline", "thread", "process"]
 
 
 class Diary:
     """Times of all batches since the loader was made.
 
-    It is written by whoever iterates. Loaders are copied and pickled with it.
+    It is written by whoever iterates. Loaders are copied and pickled with it; what the engine
+    measured stays behind in a pickle.
+
+    Parameters
+    ----------
+    mode
+        Who makes the batches.
+    workers
+        How many they are.
     """
 
-    def __init__(self) -> None:
-        self._mode = "inline"
-        self._workers = 0
+    def __init__(self, mode: Mode, workers: int) -> None:
+        self._mode = mode
+        self._workers = workers
+        self._prefetch = 0
         self._batches = 0
-        self._wait = _Span()
-        self._step = _Span()
-        self._fetch = _Span()
-        self._collate = _Span()
-        self._transport = _Span()
-        self._bytes = 0
-        # Of each worker: batches, and nanoseconds in which it was busy.
-        self._made: dict[int, list[int]] = {}
+        self._errors = 0
+        self._wait = Span()
+        self._step = Span()
+        self._all = Tally()
+        self._made: dict[int, Tally] = {}
+        self._began_at = 0
         self._asked_at = 0
         self._left_at = 0
         # Of a pipeline: what the engine measured, and the iterator that can say more.
-        self._engine: tuple[dict[str, Any], str] | None = None
+        self._engine: Measures | None = None
         self._native: weakref.ref[NativeIterator] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_native": None}
+        return {**self.__dict__, "_native": None, "_engine": None}
 
     def begin_native(self, iterator: NativeIterator, workers: int) -> None:
         """Note that an iterator over a pipeline begins."""
         self.begin("native", workers)
         self._native = weakref.ref(iterator)
 
-    def note_engine(self, measured: tuple[dict[str, Any], str] | None) -> None:
+    def note_engine(self, measured: Measures | None) -> None:
         """Note what the engine measured of a stretch that is over."""
-        self._engine = measured
+        if measured is not None:
+            self._engine = measured if self._engine is None else self._engine.plus(measured)
 
-    def _of_engine(self) -> tuple[dict[str, Any], str] | None:
+    def _of_engine(self) -> Measures | None:
         iterator = self._native() if self._native is not None else None
-        return (iterator.measured() if iterator is not None else None) or self._engine
+        running = iterator.measured() if iterator is not None else None
+        if running is None or self._engine is None:
+            return running or self._engine
+        return self._engine.plus(running)
 
-    def begin(self, mode: str, workers: int) -> None:
+    def begin(self, mode: Mode, workers: int, prefetch: int = 0) -> None:
         """Note that an iterator begins."""
-        self._mode, self._workers = mode, workers
+        self._mode, self._workers, self._prefetch = mode, workers, prefetch
+        self._began_at = self._began_at or perf_counter_ns()
         # What is done between two epochs is no step.
         self._left_at = 0
 
@@ -75,9 +95,15 @@ class Diary:
         self._wait.add(now - self._asked_at)
         self._batches += 1
 
+    def failed(self, error: Exception) -> None:
+        """Note that it gets an exception instead."""
+        if not isinstance(error, StopIteration):
+            self._errors += 1
+
     def made(
         self,
         worker: int,
+        samples: int,
         fetch_ns: int,
         collate_ns: int,
         send_ns: int = 0,
@@ -87,33 +113,75 @@ class Diary:
         """Note what one batch took its worker, and whoever received it."""
         if not fetch_ns:
             return  # no batch, but an exception or a message
-        self._fetch.add(fetch_ns)
-        self._collate.add(collate_ns)
-        if self._mode == "process":
-            self._transport.add(send_ns + receive_ns)
-            self._bytes += size
-        made = self._made.setdefault(worker, [0, 0])
-        made[0] += 1
-        made[1] += fetch_ns + collate_ns + send_ns
+        own = self._made.get(worker)
+        if own is None:
+            own = self._made[worker] = Tally()
+        for tally in (own, self._all):
+            tally.samples += samples
+            tally.batches += 1
+            tally.busy_ns += fetch_ns + collate_ns + send_ns
+            tally.fetch.add(fetch_ns)
+            tally.collate.add(collate_ns)
+            if self._mode == "process":
+                tally.transport.add(send_ns + receive_ns)
+                tally.bytes += size
 
-    def stats(self) -> dict[str, Any]:
-        """Return everything as plain data; times in nanoseconds."""
-        engine = self._of_engine() if self._mode == "native" else None
+    def stats(self) -> Stats:
+        """Return everything as plain data, as `feedline.stats.Stats` says."""
+        consumer: ConsumerStats = {
+            "step_ns": self._step.total,
+            "wait_ns": self._wait.total,
+            "handover_ns": 0,
+            "waits": self._wait.times(),
+        }
+        measured = self._of_engine() if self._mode == "native" else None
+        stats: Stats = self._of_python() if measured is None else json.loads(measured.json())
+        # A batch with a collate function of the user's is several of the engine's.
+        stats["batches"] = self._batches
+        consumer["handover_ns"] = stats["consumer"]["handover_ns"]
+        stats["consumer"] = consumer
+        stats["mode"], stats["num_workers"] = self._mode, self._workers
+        stats["elapsed_ns"] = perf_counter_ns() - self._began_at if self._began_at else 0
+        return stats
+
+    def _of_python(self) -> Stats:
+        """Return what was measured without the engine; there is nothing of what only it has."""
+        busy = [tally.busy_ns for tally in self._made.values()]
+        # As the engine has it: the largest over the mean.
+        imbalance = max(busy) * len(busy) / sum(busy) if any(busy) else 1.0
         return {
-            **({"engine": engine[0]} if engine else {}),
             "mode": self._mode,
             "num_workers": self._workers,
+            "elapsed_ns": 0,
             "batches": self._batches,
-            "bytes": self._bytes,
-            "fetch": self._fetch.stats(),
-            "collate": self._collate.stats(),
-            "transport": self._transport.stats(),
-            "wait": self._wait.stats(),
-            "step": self._step.stats(),
-            "workers": [
-                {"worker": worker, "batches": batches, "busy_ns": busy}
-                for worker, (batches, busy) in sorted(self._made.items())
-            ],
+            "samples": self._all.samples,
+            "bytes": self._all.bytes,
+            "errors": self._errors,
+            "lost_workers": 0,
+            "consumer": {"step_ns": 0, "wait_ns": 0, "handover_ns": 0, "waits": Span().times()},
+            "workers": [self._made[worker].stats(worker) for worker in sorted(self._made)],
+            "stages": self._all.stages(),
+            "batch_parts": {
+                "queued_ns": 0,
+                "building_ns": self._all.fetch.total,
+                "collating_ns": self._all.collate.total,
+                "shelved_ns": 0,
+            },
+            "recent_batches": [],
+            "occupancy": [],
+            "imbalance": imbalance,
+            "efficiency": 1 / imbalance,
+            "steals": {"tried": 0, "won": 0, "jobs": 0, "cost_ns": 0},
+            "memory": {
+                "undelivered": 0,
+                "idle": 0,
+                "held_by_user": 0,
+                "peak": 0,
+                "allocated_blocks": 0,
+                "reused_blocks": 0,
+            },
+            "prefetch": self._prefetch,
+            "ready": 0,
         }
 
     def explain(self) -> str:
@@ -122,7 +190,7 @@ class Diary:
             return "No batch has been delivered yet: iterate first."
         if self._mode == "native":
             engine = self._of_engine()
-            return engine[1] if engine else "Nothing was measured."
+            return engine.explain() if engine is not None else "Nothing was measured."
         wait, step = self._wait.total, self._step.total
         waiting = wait / max(wait + step, 1)
         lines = [
@@ -136,7 +204,7 @@ class Diary:
 
     @property
     def _made_mean(self) -> float:
-        return self._fetch.mean + self._collate.mean + self._transport.mean
+        return self._all.fetch.mean + self._all.collate.mean + self._all.transport.mean
 
     def _who(self) -> str:
         if self._mode == "inline":
@@ -149,9 +217,9 @@ class Diary:
     def _parts(self) -> str:
         whole = max(self._made_mean, 1)
         named = [
-            ("the dataset's samples", self._fetch.mean),
-            ("collation", self._collate.mean),
-            ("transport", self._transport.mean),
+            ("the dataset's samples", self._all.fetch.mean),
+            ("collation", self._all.collate.mean),
+            ("transport", self._all.transport.mean),
         ]
         return ", ".join(
             f"{_span(time)} ({time / whole:.0%}) {name}" for name, time in named if time
@@ -159,9 +227,9 @@ class Diary:
 
     def _verdict(self, waiting: float) -> str:
         parts = {
-            "in the dataset": self._fetch.mean,
-            "in the collate function": self._collate.mean,
-            "in handing batches over": self._transport.mean,
+            "in the dataset": self._all.fetch.mean,
+            "in the collate function": self._all.collate.mean,
+            "in handing batches over": self._all.transport.mean,
         }
         dear = max(parts, key=parts.__getitem__)
         if self._mode == "inline":
@@ -174,7 +242,7 @@ class Diary:
         if waiting < 0.05:
             return "The loop hardly waits: loading is not what bounds it."
         elapsed = max(self._wait.total + self._step.total, 1)
-        busy = sum(busy for _, busy in self._made.values()) / elapsed / max(self._workers, 1)
+        busy = self._all.busy_ns / elapsed / max(self._workers, 1)
         if busy > 0.8:
             more = self._workers + 1
             return (
@@ -182,38 +250,16 @@ class Diary:
                 f"bound the loop. {more} workers instead of {self._workers} would bring up to "
                 f"{more / self._workers:.2f} x, if there are cores for them."
             )
-        if self._fetch.most > 4 * max(self._fetch.mean, 1):
+        if self._all.fetch.most > 4 * max(self._all.fetch.mean, 1):
             return (
                 f"The workers are busy only {busy:.0%} of the time, yet the loop waits: some "
-                f"batches take {_span(self._fetch.most)}, and those behind them wait for their "
+                f"batches take {_span(self._all.fetch.most)}, and those behind them wait for their "
                 "turn. A larger prefetch_factor evens that out."
             )
         return (
             f"The workers are busy only {busy:.0%} of the time, yet the loop waits: batches are so "
             "small that handing them over counts. A larger batch_size or prefetch_factor helps."
         )
-
-
-class _Span:
-    """Sum, number and largest of some times."""
-
-    __slots__ = ("count", "most", "total")
-
-    def __init__(self) -> None:
-        self.total = self.count = self.most = 0
-
-    def add(self, ns: int) -> None:
-        self.total += ns
-        self.count += 1
-        if ns > self.most:
-            self.most = ns
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.count if self.count else 0.0
-
-    def stats(self) -> dict[str, float]:
-        return {"total": self.total, "mean": self.mean, "max": self.most, "count": self.count}
 
 
 def _span(ns: float) -> str:

@@ -108,13 +108,17 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
         index = self._next_index()
         # Also if it cannot be made: an error costs its batch.
         self._latest.delivered()
-        if self._seed is None:
-            data = fetching(index)
-        else:
-            fetching.begin_epoch(self._latest.epoch)
-            with kept() if self._dataset_kind == _DatasetKind.Map else nullcontext():
+        try:
+            if self._seed is None:
                 data = fetching(index)
-        self._diary.made(0, fetching.fetch_ns, fetching.collate_ns)
+            else:
+                fetching.begin_epoch(self._latest.epoch)
+                with kept() if self._dataset_kind == _DatasetKind.Map else nullcontext():
+                    data = fetching(index)
+        except Exception as error:
+            self._diary.failed(error)
+            raise
+        self._diary.made(0, *fetching.took)
         if self._pin_memory:
             data = pin_memory(data, self._pin_memory_device)
         self._diary.delivered()

@@ -14,7 +14,6 @@ equally large ones is a stretch of its own.
 from __future__ import annotations
 
 import itertools
-import json
 import operator
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ from feedline.torch.states.bookmark import Counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from feedline._feedline import NativeEpoch
+    from feedline._feedline import Measures, NativeEpoch
     from feedline.pipeline import Pipeline
     from feedline.torch.dataloader import DataLoader
 
@@ -256,11 +255,9 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._native = NativeLoader(pipeline._source, pipeline._named, "torch", settings)
         self._running = self._native.epoch()
 
-    def measured(self) -> tuple[dict[str, Any], str] | None:
-        """Return what the engine measured of the current stretch, as data and in words."""
-        if self._native is None:
-            return None
-        return json.loads(self._native.stats()), self._native.explain()
+    def measured(self) -> Measures | None:
+        """Return what the engine measured of the current stretch."""
+        return None if self._native is None else self._native.measures()
 
     def _let_go(self) -> None:
         if self._native is not None:

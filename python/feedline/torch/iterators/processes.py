@@ -204,7 +204,7 @@ class _Results:
         due = self.due[worker]
         began = perf_counter_ns()
         try:
-            number, data, (fetch_ns, collate_ns, send_ns) = codec.decode(payload, buffers)
+            number, data, times = codec.decode(payload, buffers)
         except Exception as error:
             return due.popleft(), _Undecoded(error)
         took = perf_counter_ns() - began
@@ -212,7 +212,8 @@ class _Results:
         while due and due.popleft() != number:
             pass
         size = len(payload) + sum(map(len, buffers))
-        self._diary.made(worker, fetch_ns, collate_ns, send_ns, took, size)
+        samples, fetch_ns, collate_ns, send_ns = times
+        self._diary.made(worker, samples, fetch_ns, collate_ns, send_ns, took, size)
         return number, data
 
     def throw_away(self) -> None:

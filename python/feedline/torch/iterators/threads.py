@@ -184,18 +184,18 @@ class _Desk:
         self.receive = tasks.get
         self.is_over = over.is_set
 
-    def send(self, number: Any, data: Any, fetch_ns: int, collate_ns: int) -> None:  # noqa: ANN401
-        self._results.leave((number, data), (self._worker_id, fetch_ns, collate_ns))
+    def send(self, number: Any, data: Any, took: tuple[int, int, int]) -> None:  # noqa: ANN401
+        self._results.leave((number, data), (self._worker_id, *took))
 
 
 class _Results:
     """What the workers have made, with what it took."""
 
     def __init__(self, diary: Diary) -> None:
-        self._queue: SimpleQueue[tuple[Any, tuple[int, int, int] | None]] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Any, tuple[int, int, int, int] | None]] = SimpleQueue()
         self._diary = diary
 
-    def leave(self, result: tuple[Any, Any], took: tuple[int, int, int]) -> None:
+    def leave(self, result: tuple[Any, Any], took: tuple[int, int, int, int]) -> None:
         self._queue.put((result, took))
 
     def put(self, result: tuple[Any, Any]) -> None:

@@ -125,7 +125,8 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
         self._got: int | None = None
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
-        self._diary.begin(self._mode, self._num_workers)
+        prefetch = self._num_workers * (self._prefetch_factor or 0)
+        self._diary.begin(self._mode, self._num_workers, prefetch)
         if not first_iter:
             self._expect_epoch(loader.generator)
             self._before_draws = None  # workers that persist keep their seed
@@ -291,6 +292,9 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             data = self._kept_data() if self._keeps_some else super()._next_data()
         except (KeyboardInterrupt, SystemExit):
             self._put_back()
+            raise
+        except Exception as error:
+            self._diary.failed(error)
             raise
         finally:
             # The batch is the caller's alone.

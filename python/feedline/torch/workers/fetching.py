@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from torch.utils.data._utils.fetch import _BaseDatasetFetcher
 
-__all__ = ["Fetching", "Terms", "locked"]
+__all__ = ["NOTHING", "Fetching", "Terms", "locked"]
+
+# What making no batch took.
+NOTHING = (0, 0, 0)
 
 
 class Terms(NamedTuple):
@@ -68,16 +71,18 @@ class Fetching:
 
     Attributes
     ----------
-    fetch_ns, collate_ns
-        What the last batch took.
+    took
+        How many samples the last batch has, and the nanoseconds that its samples and their
+        collation took.
     """
 
     def __init__(self, fetcher: _BaseDatasetFetcher, lock: threading.Lock | None = None) -> None:
-        self.fetch_ns = 0
-        self.collate_ns = 0
+        self.took = NOTHING
         self.fetcher: Any = fetcher
         self._fetcher = fetcher
-        self._watch = fetcher.collate_fn = _Watch(fetcher.collate_fn, lock)
+        self._watch = fetcher.collate_fn = _Watch(
+            fetcher.collate_fn, lock, counts=fetcher.auto_collation
+        )
 
     def begin_epoch(self, epoch: int) -> None:
         """Tell the dataset which epoch the next samples are for, if it wants to know."""
@@ -96,27 +101,33 @@ class Fetching:
             ended = perf_counter_ns()
             # 0: the dataset raised before there was anything to collate.
             fetched = watch.fetched or ended
-            self.fetch_ns, self.collate_ns = fetched - began, ended - fetched
+            self.took = (watch.samples, fetched - began, ended - fetched)
             watch.unlock()
 
 
 class _Watch:
-    """The user's collate function, with the time at which it was called.
+    """The user's collate function, with the time at which it was called, and of how many samples.
 
     It knows nothing of the fetcher: no cycle may keep a dataset's iterator alive when the loader's
     is dropped.
     """
 
-    __slots__ = ("_collate", "_held", "_lock", "fetched")
+    __slots__ = ("_collate", "_counts", "_held", "_lock", "fetched", "samples")
 
-    def __init__(self, collate: Callable[[Any], Any], lock: threading.Lock | None) -> None:
+    def __init__(
+        self, collate: Callable[[Any], Any], lock: threading.Lock | None, *, counts: bool
+    ) -> None:
         self.fetched = 0
+        self.samples = 0
+        # Whether it is called with a list of samples, not with a single one.
+        self._counts = counts
         self._collate = collate
         self._lock = lock
         self._held = False
 
     def __call__(self, samples: Any) -> Any:  # noqa: ANN401 - the user's samples
         self.fetched = perf_counter_ns()
+        self.samples = len(samples) if self._counts and isinstance(samples, list) else 1
         self.unlock()
         return self._collate(samples)
 

@@ -25,7 +25,7 @@ from feedline.torch.states.worker_state import (
     restored,
     state_of_worker,
 )
-from feedline.torch.workers.fetching import Fetching, Terms, locked
+from feedline.torch.workers.fetching import NOTHING, Fetching, Terms, locked
 
 if TYPE_CHECKING:
     import threading
@@ -41,7 +41,7 @@ class Desk(Protocol):
     def receive(self) -> Any:  # noqa: ANN401 - a task
         """Wait for the next task; ``None`` means that there will be none."""
 
-    def send(self, number: Any, data: Any, fetch_ns: int, collate_ns: int) -> None:  # noqa: ANN401
+    def send(self, number: Any, data: Any, took: tuple[int, int, int]) -> None:  # noqa: ANN401
         """Hand over a batch, or what there is instead of one."""
 
     def is_over(self) -> bool:
@@ -82,7 +82,7 @@ def serve(
     while (task := desk.receive()) is not None:
         if isinstance(task, _ResumeIteration):
             # The answer says that everything of the epoch before has been sent.
-            desk.send(task, None, 0, 0)
+            desk.send(task, None, NOTHING)
             exhausted, to_skip = False, 0
             try:
                 terms = reseeded(terms, task.seed)
@@ -98,7 +98,7 @@ def serve(
                     told = state_of_worker(worker_id, terms, fetcher.fetcher)
                 except Exception:
                     failure = ExceptionWrapper(where=where)
-            desk.send(task, told if failure is None else failure, 0, 0)
+            desk.send(task, told if failure is None else failure, NOTHING)
             continue
         if exhausted or desk.is_over():
             continue
@@ -107,7 +107,7 @@ def serve(
         if isinstance(index, Asked):
             index, epoch, with_state = index.index, index.epoch, index.with_state
         data: Any
-        fetch_ns = collate_ns = 0
+        took = NOTHING
         if failure is not None:
             data, failure = failure, None
         else:
@@ -127,8 +127,8 @@ def serve(
                 else:
                     data = ExceptionWrapper(where=where)
             else:
-                fetch_ns, collate_ns = fetcher.fetch_ns, fetcher.collate_ns
-        desk.send(number, data, fetch_ns, collate_ns)
+                took = fetcher.took
+        desk.send(number, data, took)
         # Nothing of a batch may stay here while this waits for the next task.
         del data, index, task
 

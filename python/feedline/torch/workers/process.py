@@ -13,6 +13,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data._utils import worker as torch_worker
 
 from feedline._transport import collate_into
+from feedline.torch.workers.fetching import NOTHING
 from feedline.torch.workers.loop import reseeded, serve
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ class _Desk:
         except EOFError:
             return None  # the main process is gone
 
-    def send(self, number: Any, data: Any, fetch_ns: int, collate_ns: int) -> None:  # noqa: ANN401
+    def send(self, number: Any, data: Any, took: tuple[int, int, int]) -> None:  # noqa: ANN401
         began = perf_counter_ns()
         # What sending took is known afterwards, so it goes with the next batch.
-        times = (fetch_ns, collate_ns, self._send_ns)
+        times = (*took, self._send_ns)
         try:
             self._end.send((number, data, times))
         except EOFError:
@@ -88,7 +89,7 @@ class _Desk:
             wrapped = ExceptionWrapper(where=self._where)
             if isinstance(data, ExceptionWrapper):
                 wrapped = _of_a_known_type(data, error)
-            self._end.send((number, wrapped, (0, 0, 0)))
+            self._end.send((number, wrapped, (*NOTHING, 0)))
         self._send_ns = perf_counter_ns() - began
 
 
