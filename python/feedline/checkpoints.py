@@ -7,7 +7,7 @@ import os
 import secrets
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from feedline import _feedline
 
@@ -18,7 +18,9 @@ __all__ = ["atomic_write", "merge_states"]
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
+def atomic_write(
+    path: str | os.PathLike[str], mode: Literal["w", "wb"] = "wb"
+) -> Iterator[IO[Any]]:
     """Open a file that replaces `path` when it is complete, or leaves it as it was.
 
     What is written goes into a file beside it, is flushed to the disk, and takes the name in one
