@@ -8,6 +8,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 import feedline.measure
+import feedline.stats
 import feedline.torch
 from feedline.image_operations import ImageOperations
 
@@ -41,6 +42,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(feedline\.torch\.\w+\.)?T(_co)?"),  # type variables
     ("py:class", "Pixels"),  # an array of bytes
+    ("py:.*", r"(feedline\.loader\.)?Batch"),
     ("py:class", "BaseContext"),  # multiprocessing's, which has no page of its own
 ]
 
@@ -70,7 +72,7 @@ def told_about(kind: type) -> dict[str, list[str]]:
 
 
 # The modules of the reference; each says itself what is public.
-modules = [feedline, feedline.errors, feedline.measure, feedline.torch]
+modules = [feedline, feedline.errors, feedline.measure, feedline.stats, feedline.torch]
 autosummary_generate = True
 autosummary_context = {
     "told_about": {
