@@ -30,6 +30,7 @@ VARIABLES = {
 
 # Names as annotations spell them, and those under which they are documented.
 ALIASES = {
+    "ArrayLike": "numpy.typing.ArrayLike",
     "Dataset": "torch.utils.data.Dataset",
     "Sampler": "torch.utils.data.Sampler",
     "numpy.random._generator.Generator": "numpy.random.Generator",

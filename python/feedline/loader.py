@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from feedline import notebook, ranks
 from feedline._arguments import flag, one_of, seconds, size, whole
@@ -32,7 +32,7 @@ else:
 
 __all__ = ["Loader"]
 
-Policy = Literal[
+_POLICIES = (
     "steal",
     "central",
     "round_robin",
@@ -40,7 +40,7 @@ Policy = Literal[
     "shortest_first",
     "longest_first",
     "weighted",
-]
+)
 
 
 class Loader(Generic[Batch]):
@@ -213,7 +213,15 @@ class Loader(Generic[Batch]):
         world_size: int | None = None,
         output: Literal["numpy", "torch", "dlpack"] = "numpy",
         io_workers: int = 0,
-        policy: Policy = "steal",
+        policy: Literal[
+            "steal",
+            "central",
+            "round_robin",
+            "block",
+            "shortest_first",
+            "longest_first",
+            "weighted",
+        ] = "steal",
         epochs: int | None = None,
         pin_memory: bool = False,
         progress: bool = False,
@@ -233,7 +241,7 @@ class Loader(Generic[Batch]):
             "boundary": "drop" if drop_last else "pad" if pad_last else "keep",
             "on_error": one_of("on_error", on_error, ("raise", "skip", "replace")),
             "io_workers": whole("io_workers", io_workers, 0, 4096),
-            "policy": one_of("policy", policy, get_args(Policy)),
+            "policy": one_of("policy", policy, _POLICIES),
             "pin_memory": flag("pin_memory", pin_memory),
             "progress": flag("progress", progress),
             "recipe": _recipe(pipeline),

@@ -111,6 +111,25 @@ fn who_waits_with_an_older_token_gets_no_batch_of_the_epoch_begun_meanwhile() {
 }
 
 #[test]
+fn epochs_that_are_kept_apart_are_begun_when_they_are_asked_for() {
+    let mut flow = machine(2, Rules { apart: true, ..rules(8) });
+    for epoch in 0..3 {
+        let (token, restarted, effects) = flow.begin_epoch();
+        assert!(restarted && effects.wake_workers == ALL);
+        assert_eq!(work(&mut flow), 2, "there is room for more");
+        assert_eq!(flow.left_of(token), 2);
+        assert_eq!([(); 2].map(|()| take(&mut flow, token).0), [Some(0), Some(1)]);
+        assert_eq!(flow.ask(token, 0).0, Answer::End);
+        assert!(open(&mut flow).is_none(), "nobody has asked for the next epoch");
+        assert_eq!((flow.cursor().epoch, flow.cursor().upcoming()), (epoch + 1, epoch + 1));
+    }
+    let token = begin(&mut flow);
+    work(&mut flow);
+    take(&mut flow, token);
+    assert_eq!((flow.cursor().epoch, flow.cursor().upcoming()), (3, 4), "if it is left half-way");
+}
+
+#[test]
 fn a_batch_of_an_older_generation_comes_back() {
     let mut flow = machine(10, rules(2));
     let token = begin(&mut flow);
