@@ -85,7 +85,7 @@ class Loader(Generic[Batch]):
     buckets
         Put samples of similar length into the same batch, so that little is padded: one length per
         sample, or the name of a field whose length it is (a number is the length itself). By name,
-        every sample is made once when the loader is made. Batches come in random order; in a step,
+        that field of every sample is made once, now. Batches come in random order; in a step,
         all ranks have similar lengths.
     bucket_batches
         With `buckets`: how many neighbouring batches, by length, exchange samples each epoch. 1

@@ -6,7 +6,6 @@ decide anew is asked before each epoch, and what it says becomes the list of tha
 
 from __future__ import annotations
 
-import itertools
 import operator
 import random
 import sys
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from feedline._arguments import flag, whole
-from feedline._samples import Fields, samples_of
+from feedline._feedline import NativeLoader
+from feedline._samples import samples_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -159,12 +159,13 @@ def _weighted(
 def _balanced(pipeline: Pipeline) -> np.ndarray:
     """Return weights that give each class the same share."""
     try:
-        labels = cast(Any, pipeline).labels
-    except (AttributeError, TypeError, ValueError) as error:
+        labels = pipeline.labels
+    except ValueError as error:
         msg = f"balance=True needs a label per sample: {error}; pass weights= instead"
         raise ValueError(msg) from error
     _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    return (1.0 / counts)[classes]
+    weights: np.ndarray = 1.0 / counts[classes]
+    return weights
 
 
 def _lengths(pipeline: Pipeline, buckets: str | ArrayLike) -> np.ndarray:
@@ -184,9 +185,7 @@ def _lengths(pipeline: Pipeline, buckets: str | ArrayLike) -> np.ndarray:
 
 
 def _lengths_by_field(pipeline: Pipeline, name: str) -> list[int]:
-    """Make every sample once, and return the length of its field, or the length that it holds."""
-    from feedline.loader import Loader
-
+    """Make the field of every sample, and return its length, or the length that it holds."""
     fields = pipeline._source.fields()
     found = {field: (dtype, shape) for field, dtype, shape, _ in fields}
     if name not in found:
@@ -199,18 +198,16 @@ def _lengths_by_field(pipeline: Pipeline, name: str) -> list[int]:
     if shape and shape[0] is not None:
         msg = f"buckets names the field {name!r}, which is {shape[0]} long in every sample"
         raise ValueError(msg)
-    # Every process needs to know of all samples, however many there are.
-    alone = Loader(pipeline, batch_size=64, epochs=1, rank=0, world_size=1)
-    place = name if pipeline._named else _place(fields, name)
-    samples = (sample for batch in alone for sample in samples_of(batch, fields))
-    return [len(sample[place]) if shape else int(sample[place]) for sample in samples]
-
-
-def _place(fields: Fields, name: str) -> int:
-    """Return where a field is in a sample that is a tuple: some have their lengths behind them."""
-    rules = [(field, rule) for field, _, _, rule in fields]
-    before = itertools.takewhile(lambda field: field[0] != name, rules)
-    return sum(2 if rule in ("longest", "padded") else 1 for _, rule in before)
+    source = pipeline._source.only([name])
+    if source is None:
+        if operations := pipeline._batch_operations():
+            msg = f"buckets cannot be asked of samples before {operations[0]}; pass the lengths"
+            raise ValueError(msg)
+        source = pipeline._source
+    # As dicts, whatever the pipeline delivers.
+    epoch = NativeLoader(source, True, "numpy", {"batch_size": 64, "epochs": 1}).epoch()
+    samples = (sample for batch in epoch for sample in samples_of(batch, source.fields()))
+    return [len(sample[name]) if shape else int(sample[name]) for sample in samples]
 
 
 def _numbers(name: str, given: ArrayLike, dtype: type[np.generic]) -> np.ndarray:

@@ -22,6 +22,7 @@ from torch.utils.data import (
 
 import feedline
 from feedline.errors import StateError
+from pictures import picture, saved
 
 N = 40
 LENGTHS = np.random.default_rng(5).integers(1, 100, N)
@@ -336,6 +337,28 @@ def test_samples_come_in_proportion_to_their_weights():
 def test_weights_may_be_any_array(made):
     expected = epochs(loader(weights=np.float64(np.float32(WEIGHTS))))
     assert epochs(loader(weights=made(np.float32(WEIGHTS).tolist()))) == expected
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """Pictures of three classes, of which one is rare."""
+    counts = [20, 9, 1]
+    for label, count in enumerate(counts):
+        saved(tmp_path / f"class{label}", [picture(8, 8)] * count)
+    return feedline.images(tmp_path).resize((4, 4)), np.repeat([0, 1, 2], counts)
+
+
+def test_balance_draws_each_class_equally_often(labelled):
+    pipeline, labels = labelled
+    settings = {"batch_size": 64, "seed": 5, "num_samples": 9000}
+    balanced = feedline.Loader(pipeline, balance=True, epochs=1, **settings)
+    counts = sum(np.bincount(drawn, minlength=3) for _, drawn in balanced)
+    assert (np.abs(counts - 3000) <= 4 * np.sqrt(3000)).all(), counts
+    weights = (1 / np.bincount(labels))[labels]
+    by_hand = feedline.Loader(pipeline, weights=weights, **settings)
+    balanced = feedline.Loader(pipeline, balance=True, **settings)
+    for one, other in zip(by_hand, balanced, strict=True):
+        assert one[1].tolist() == other[1].tolist()
 
 
 # ---- buckets
