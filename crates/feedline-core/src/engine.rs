@@ -28,7 +28,7 @@
 //! 2. A worker that is asleep wakes, finds `Stopped` and ends. A worker in a sample finishes that
 //!    sample (user code cannot be interrupted), finds its generation gone and ends. A worker about to
 //!    sleep has taken its ticket before it looked, so the wake-up is not lost on it.
-//! 3. [`Crew::end`](crate::work::Crew) waits for the threads; one that hangs in user code beyond a grace
+//! 3. [`Crew::end`](crate::crew::Crew) waits for the threads; one that hangs in user code beyond a grace
 //!    period is left behind with its share of the engine, which it frees when it returns.
 
 use std::sync::Arc;

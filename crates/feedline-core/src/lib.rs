@@ -45,6 +45,7 @@
 //! `feedline` crate, which has all of it.
 
 mod assemble;
+mod crew;
 mod deliver;
 mod engine;
 mod error;
@@ -66,6 +67,7 @@ pub use assemble::{
 };
 #[cfg(feature = "cuda")]
 pub use assemble::{CudaHostMemory, NoDriver, PinnedBytes};
+pub use crew::usable_cores;
 pub use deliver::{
     BatchSampler, Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog,
 };
@@ -75,6 +77,4 @@ pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, Wo
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
 pub use schedule::{MakePolicy, PolicyKind, Steals};
 pub use state::{State, StateError, StatePart};
-pub use work::{
-    Cause, Dataset, Group, Sample, SampleKey, Scratch, Stage, WriteError, usable_cores,
-};
+pub use work::{Cause, Dataset, Group, Sample, SampleKey, Scratch, Stage, WriteError};

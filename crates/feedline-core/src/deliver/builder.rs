@@ -8,6 +8,7 @@ use crossbeam_utils::CachePadded;
 use crate::assemble::{
     Alter, Assembler, BatchLayout, Collate, Composer, Depot, PageLock, Pool, Schema, block_size,
 };
+use crate::crew::{Crew, usable_cores};
 use crate::engine::{Engine, Orphans};
 use crate::error::{BuildError, OnError};
 use crate::flow::{Bunch, Flow, Gate, Ledger, Rules};
@@ -16,7 +17,7 @@ use crate::open::{Grain, Opener};
 use crate::plan::{Boundary, Order, Plan};
 use crate::schedule::{MakePolicy, Policy, PolicyKind, costs::Costs};
 use crate::state::{Course, Pipeline, Start, State};
-use crate::work::{Crew, Dataset, Handoff, Journal, Maker, Runner, Watchlist, Work, usable_cores};
+use crate::work::{Dataset, Handoff, Journal, Maker, Runner, Watchlist, Work};
 
 use super::{Delivery, Loader, OrderLog};
 

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::assemble::{Batch, Field};
+use crate::crew::{Crew, GRACE};
 use crate::engine::{Engine, Step};
 use crate::error::{BuildError, Error, SampleError};
 use crate::flow::{Answer, Flow, Taken};
@@ -29,7 +30,7 @@ use crate::plan::{Order, Plan};
 use crate::process::Process;
 use crate::state::{Segment, State, StateError};
 use crate::sync::lock_std as lock;
-use crate::work::{Crew, Dataset, GRACE, Local, Stage};
+use crate::work::{Dataset, Local, Stage};
 
 use super::builder::LoaderBuilder;
 use super::{OrderLog, Outcome};

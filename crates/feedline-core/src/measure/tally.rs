@@ -5,10 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
 
+use crate::schedule::LONGEST_NS;
 use crate::work::Stage;
-
-/// The longest time the histograms tell apart: one hour.
-pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Times with two significant digits, from a nanosecond to an hour.
 pub(crate) fn histogram() -> Histogram<u64> {

@@ -31,6 +31,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+/// The longest time that histograms tell apart: one hour.
+pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
+
 /// A piece of work for one worker: one or more neighbouring samples of one batch.
 #[derive(Debug)]
 pub struct Job<T> {

@@ -11,11 +11,10 @@
 
 use hdrhistogram::Histogram;
 
-use crate::measure::tally::LONGEST_NS;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 use super::lanes::Lanes;
-use super::{Job, Policy};
+use super::{Job, LONGEST_NS, Policy};
 
 /// How many jobs must be finished before weights are taken anew.
 const REBALANCE_JOBS: u64 = 64;

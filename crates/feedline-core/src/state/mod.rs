@@ -105,7 +105,7 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// `recipe` is what identifies it besides its fields; the beginning of it is kept for people.
-    pub(crate) fn new(fields: &[crate::Field], recipe: &str) -> Pipeline {
+    pub(crate) fn new(fields: &[impl std::fmt::Debug], recipe: &str) -> Pipeline {
         let mut print = crate::plan::Fingerprint::new(u64::from(VERSION));
         print.text(recipe);
         for field in fields {

@@ -1,12 +1,10 @@
-//! Load, decode, transform: the work on one sample, and the threads that do it.
+//! Load, decode, transform: the work on one sample.
 //!
-//! A [`Dataset`] is what users write. A [`Maker`] makes one sample, a [`Runner`] does a job of them, and the threads of a
-//! [`Crew`] run jobs until there are none. The caller itself works where there are no workers.
+//! A [`Dataset`] is what users write. A [`Maker`] makes one sample, a [`Runner`] does a job of them; whichever thread
+//! runs it is none of its business.
 //!
 //! Uses `schedule` (which job), `assemble` (where samples go), `flow` (what may be begun, who sleeps) and `measure`.
 
-mod cores;
-mod crew;
 mod dataset;
 mod group;
 pub(crate) mod handoff;
@@ -19,13 +17,11 @@ mod scratch;
 mod stage;
 pub(crate) mod watchlist;
 
-pub use cores::usable_cores;
 pub use dataset::{Cause, Dataset, Sample, SampleKey, WriteError};
 pub use group::Group;
 pub use scratch::Scratch;
 pub use stage::Stage;
 
-pub(crate) use crew::{Crew, GRACE};
 pub(crate) use handoff::Handoff;
 pub(crate) use journal::Journal;
 pub(crate) use local::Local;

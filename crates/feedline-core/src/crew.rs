@@ -1,4 +1,4 @@
-//! The threads: they live as long as the loader.
+//! The threads: they run the [`Engine`] for as long as the loader lives.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,10 +10,11 @@ use crate::engine::{Engine, Step};
 use crate::error::{BuildError, Panicked};
 use crate::measure::tally::Idle;
 use crate::sync::lock_std as lock;
+use crate::work::{Local, Ran};
 
-use super::cores;
-use super::local::Local;
-use super::runner::Ran;
+mod cores;
+
+pub use cores::usable_cores;
 
 /// How long dropping a loader waits for threads that hang in user code.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
