@@ -333,7 +333,7 @@ class Loader(Generic[Batch]):
 
     @property
     def errors(self) -> list[SampleError]:
-        """Samples that could not be made so far, oldest first (at most 10,000)."""
+        """Samples of delivered batches that could not be made, in order (the first 10,000)."""
         return self._native.errors()
 
     @property

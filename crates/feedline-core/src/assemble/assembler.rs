@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::error::{Error, OnError, Panicked};
+use crate::error::{Error, OnError, Panicked, SampleError};
 use crate::plan::{SampleIndex, Stream};
 use crate::work::{Cause, SampleKey};
 
@@ -23,7 +23,6 @@ pub(crate) struct Assembler {
     pub(crate) collate: Option<Arc<dyn Collate>>,
     pub(crate) alters: Vec<Arc<dyn Alter>>,
     pub(crate) on_error: OnError,
-    pub(crate) max_errors: Option<u64>,
     pub(crate) seed: u64,
     /// Whether the consumer copies strings out of their blocks.
     pub(crate) copies_strings: bool,
@@ -37,9 +36,16 @@ impl Assembler {
         (parcel.capacity() + copies) as u64
     }
 
-    /// Makes a batch; for the worker that filled the draft's last slot.
-    pub(crate) fn assemble(&self, draft: &Draft) -> Result<Batch, Error> {
-        let Contents { block, mut loose, faults, mut members, mut charge } = draft.contents();
+    /// Makes a batch; for the worker that filled the draft's last slot. Returns also which samples could not be
+    /// made, in their order.
+    pub(crate) fn assemble(&self, draft: &Draft) -> (Result<Batch, Error>, Vec<SampleError>) {
+        let contents = draft.contents();
+        let errors = contents.faults.iter().map(|fault| fault.error.clone()).collect();
+        (self.batch(draft, contents), errors)
+    }
+
+    fn batch(&self, draft: &Draft, contents: Contents) -> Result<Batch, Error> {
+        let Contents { block, mut loose, faults, mut members, mut charge } = contents;
         let mut kept = vec![true; draft.slots as usize];
         self.settle(faults, &mut members, &mut kept)?;
         let arrays = match &self.collate {
@@ -69,23 +75,16 @@ impl Assembler {
     /// What is done about samples that failed: the batch fails, or they are left out, or were replaced.
     fn settle(
         &self,
-        mut faults: Vec<Fault>,
+        faults: Vec<Fault>,
         members: &mut [SampleIndex],
         kept: &mut [bool],
     ) -> Result<(), Error> {
-        // The first slot's failure is the one to name, whichever worker was first.
-        faults.sort_by_key(|fault| fault.slot);
         for fault in faults {
-            let limit = self.max_errors.filter(|limit| fault.count > *limit);
             let slot = fault.slot as usize;
-            match (limit, fault.error.replaced_by, self.on_error) {
-                (Some(limit), _, OnError::Skip | OnError::Replace) => {
-                    let (count, last) = (fault.count, fault.error);
-                    return Err(Error::TooManyErrors { count, limit, last });
-                }
-                (_, Some(substitute), _) => members[slot] = substitute,
-                (_, None, OnError::Skip) => kept[slot] = false,
-                (_, None, OnError::Raise | OnError::Replace) => {
+            match (fault.error.replaced_by, self.on_error) {
+                (Some(substitute), _) => members[slot] = substitute,
+                (None, OnError::Skip) => kept[slot] = false,
+                (None, OnError::Raise | OnError::Replace) => {
                     return Err(Error::Sample(fault.error));
                 }
             }

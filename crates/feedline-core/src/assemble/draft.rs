@@ -54,8 +54,6 @@ pub(crate) struct RowSpace {
 pub(crate) struct Fault {
     pub(crate) slot: u32,
     pub(crate) error: SampleError,
-    /// The how-manieth error of the loader it is.
-    pub(crate) count: u64,
 }
 
 /// What a draft consists of once all slots are filled.
@@ -156,8 +154,8 @@ impl Draft {
     }
 
     /// Records that a slot's sample failed.
-    pub(crate) fn fault(&self, slot: u32, error: SampleError, count: u64) {
-        lock(&self.faults).push(Fault { slot, error, count });
+    pub(crate) fn fault(&self, slot: u32, error: SampleError) {
+        lock(&self.faults).push(Fault { slot, error });
     }
 
     /// Claims the next slot for a sample that is ready; called under the composer's lock.
@@ -192,10 +190,13 @@ impl Draft {
 
     /// Takes everything out; for the worker that counted down the last slot.
     pub(crate) fn contents(&self) -> Contents {
+        let mut faults = std::mem::take(&mut *lock(&self.faults));
+        // In the order of the slots, whichever worker was first.
+        faults.sort_by_key(|fault| fault.slot);
         Contents {
             block: lock(&self.block).take(),
             loose: self.loose.iter().map(|parcel| lock(parcel).take()).collect(),
-            faults: std::mem::take(&mut *lock(&self.faults)),
+            faults,
             members: std::mem::take(&mut lock(&self.members).0),
             charge: lock(&self.charge).split(u64::MAX),
         }

@@ -371,7 +371,6 @@ impl LoaderBuilder {
             collate: self.collate,
             alters: self.alters,
             on_error: self.on_error,
-            max_errors: self.max_errors,
             seed: self.seed,
             copies_strings: self.copies_strings,
         };

@@ -234,14 +234,16 @@ impl Loader {
 
     fn deliver(&self, outcome: Outcome, ready: usize, asked_ns: u64) -> Result<Batch, Error> {
         let taken_ns = self.engine.gate.now_ns();
-        let Outcome { result, times, finished_ns } = outcome;
-        let (samples, bytes) = match &result {
-            Ok(batch) => {
-                batch.mark_delivered();
-                (batch.len() as u64, batch.byte_len() as u64)
-            }
-            Err(_) => (0, 0),
+        let Outcome { result, errors, times, finished_ns } = outcome;
+        if let Ok(batch) = &result {
+            batch.mark_delivered();
+        }
+        let result = match self.engine.runner.maker.note(&errors) {
+            Some(too_many) => Err(too_many),
+            None => result,
         };
+        let count = |batch: &Batch| (batch.len() as u64, batch.byte_len() as u64);
+        let (samples, bytes) = result.as_ref().map_or((0, 0), count);
         if let Some(composer) = &self.engine.runner.composer {
             composer.delivered_up_to(self.current_epoch());
         }
@@ -326,8 +328,8 @@ impl Loader {
         self.engine.workers
     }
 
-    /// Samples that could not be made so far, oldest first (at most 10,000 are kept). Samples made
-    /// ahead count, too, those of the next epoch included: [`SampleError::epoch`] tells them apart.
+    /// Samples of delivered batches that could not be made, in the order of delivery (the first 10,000 are
+    /// kept).
     #[must_use]
     pub fn errors(&self) -> Vec<SampleError> {
         self.engine.runner.maker.journal.list()

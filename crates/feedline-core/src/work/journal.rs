@@ -24,7 +24,7 @@ impl Journal {
         entries.1
     }
 
-    /// The errors, oldest first.
+    /// The errors, in the order of delivery.
     pub(crate) fn list(&self) -> Vec<SampleError> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::assemble::{Parcel, Schema, SlotRows};
 use crate::deliver::Outcome;
-use crate::error::{Failure, OnError, Panicked, SampleError};
+use crate::error::{Error, Failure, OnError, Panicked, SampleError};
 use crate::flow::Gate;
 use crate::plan::{Position, SampleIndex};
 use crate::schedule::Job;
@@ -111,9 +111,24 @@ impl Maker {
         if tries { Ok(attempt.next(error)) } else { Err(attempt.failed.unwrap_or(error)) }
     }
 
-    /// Whether one more error exceeds the limit. (Errors are noted when their sample is placed.)
+    /// Whether one more error exceeds the limit. (Errors count when their batch is delivered.)
     fn is_too_many(&self) -> bool {
         self.max_errors.is_some_and(|limit| self.journal.count() >= limit)
+    }
+
+    /// A batch with samples that could not be made is delivered. Returns what to say in its place if these are too
+    /// many. They count in the order of delivery, so it is the same one every time.
+    pub(crate) fn note(&self, errors: &[SampleError]) -> Option<Error> {
+        let mut too_many = None;
+        for error in errors {
+            let count = self.journal.note(error);
+            let limit = self.max_errors.filter(|limit| count > *limit);
+            if let (Some(limit), None, false) = (limit, &too_many, self.on_error == OnError::Raise)
+            {
+                too_many = Some(Error::TooManyErrors { count, limit, last: error.clone() });
+            }
+        }
+        too_many
     }
 
     /// The load stage alone, under the time limit; `None` as for [`make`](Maker::make).

@@ -254,8 +254,7 @@ impl Runner {
             Err(error) => Some(error),
         };
         if let Some(error) = error {
-            let count = self.maker.journal.note(&error);
-            draft.fault(slot, error, count);
+            draft.fault(slot, error);
         }
     }
 
@@ -293,7 +292,7 @@ impl Runner {
         }
         let filled_ns = self.gate.now_ns();
         let positions = draft.take_positions();
-        let result = self.assembler.assemble(draft);
+        let (result, errors) = self.assembler.assemble(draft);
         let finished_ns = self.gate.now_ns();
         let times = BatchTimes {
             queued_ns: draft.started_ns() - draft.opened_ns,
@@ -302,7 +301,7 @@ impl Runner {
             shelved_ns: 0,
         };
         let bytes = result.as_ref().map_or(0, crate::Batch::block_bytes);
-        let batch = Outcome { result, times, finished_ns };
+        let batch = Outcome { result, errors, times, finished_ns };
         let batch_ns = self.costs.mean_ns() * self.batch_size as f64;
         // If the generation is over, it is dropped there, outside the lock.
         self.gate.finished(draft.id, Finished { batch, positions, bytes }, batch_ns);

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use feedline_core::{
-    Cause, DType, Dataset, Delivery, Error, Failure, Field, Loader, LoaderBuilder, OnError, Sample,
-    SampleIndex, Stage,
+    Cause, DType, Dataset, Delivery, Error, Failure, Field, Loader, LoaderBuilder, OnError,
+    PolicyKind, Sample, SampleIndex, Stage,
 };
 
-use crate::common::{Numbers, flat, outcomes};
+use crate::common::{Numbers, flat, outcomes, samples};
 
 /// Samples 5 and 13 fail, 21 panics.
 fn bad() -> Numbers {
@@ -140,6 +140,44 @@ fn too_many_errors_are_an_error_themselves() {
         );
         assert!(first_too_many.to_string().contains("max_errors"), "{first_too_many}");
     }
+}
+
+#[test]
+fn errors_count_in_the_order_of_delivery_whichever_came_first() {
+    let begun = Arc::new((Mutex::new(false), Condvar::new()));
+    let does = move |i| {
+        let (begun, changed) = &*begun;
+        match i {
+            // Fails when sample 2 has failed, and sample 4 is being made.
+            0 => drop(changed.wait_while(begun.lock().unwrap(), |begun| !*begun).unwrap()),
+            4 => {
+                *begun.lock().unwrap() = true;
+                changed.notify_all();
+            }
+            _ => {}
+        }
+        if i == 0 || i == 2 { Err::<(), Cause>(format!("bad {i}").into()) } else { Ok(()) }
+    };
+    let loader = Loader::builder(Numbers { n: 6, does })
+        .batch_size(2)
+        .on_error(OnError::Skip)
+        .max_errors(1)
+        .workers(2)
+        .policy(PolicyKind::Central)
+        .prefetch(4)
+        .epochs(1)
+        .build()
+        .unwrap();
+    let mut epoch = loader.epoch();
+    assert_eq!(samples(&epoch.next().unwrap().unwrap()), [1], "one may fail");
+    let failed = || loader.errors().iter().map(|error| error.index.0).collect::<Vec<_>>();
+    assert_eq!(failed(), [0], "the others are not delivered");
+    match epoch.next() {
+        Some(Err(Error::TooManyErrors { count: 2, last, .. })) => assert_eq!(last.index.0, 2),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(samples(&epoch.next().unwrap().unwrap()), [4, 5]);
+    assert_eq!(failed(), [0, 2]);
 }
 
 #[test]
