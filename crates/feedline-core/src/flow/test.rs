@@ -348,17 +348,32 @@ struct Told {
     delivered: bool,
 }
 
+/// A batch of an older generation that workers still have jobs of.
+struct Stale {
+    generation: u64,
+    turn: u64,
+    told: Told,
+}
+
 /// Workers and a consumer who are driven by hand, and a list of all batches of this generation.
 struct World {
     script: Script,
     flow: Machine,
     batches: Vec<Told>,
+    stale: Vec<Stale>,
     queue: VecDeque<(u64, u64)>,
     asleep: Vec<bool>,
-    in_hand: Vec<Option<(u64, u64)>>,
+    /// The generation and the job.
+    in_hand: Vec<Option<(u64, (u64, u64))>>,
     consumer_sleeps: bool,
+    /// When it wakes by itself.
+    wakes_ns: Option<u64>,
     held: usize,
     token: u64,
+    /// How many samples were made, and how many batches delivered of this epoch.
+    made: u64,
+    in_epoch: u64,
+    is_cancelled: bool,
     clock_ns: u64,
 }
 
@@ -371,13 +386,73 @@ impl World {
             script,
             flow,
             batches: Vec::new(),
+            stale: Vec::new(),
             queue: VecDeque::new(),
             asleep: vec![false; workers],
             in_hand: vec![None; workers],
             consumer_sleeps: false,
+            wakes_ns: None,
             held: 0,
             token,
+            made: 0,
+            in_epoch: 0,
+            is_cancelled: false,
             clock_ns: 0,
+        }
+    }
+
+    /// The consumer begins the next epoch, wherever it is in this one.
+    fn begin_epoch(&mut self, whom: u8) {
+        let before = self.flow.generation();
+        let (token, restarted, effects) = self.flow.begin_epoch();
+        assert_eq!(restarted, self.in_epoch > 0 || self.is_cancelled, "only half-way");
+        assert!(effects.wake_consumer, "whoever waits with the old token is told");
+        self.token = token;
+        (self.in_epoch, self.is_cancelled) = (0, false);
+        match restarted {
+            true => self.let_fall(before, effects, whom),
+            false => self.carry_out(effects, whom),
+        }
+    }
+
+    /// The consumer gives the epoch up.
+    fn cancel(&mut self, whom: u8) {
+        let before = self.flow.generation();
+        match self.flow.cancel(self.token) {
+            Some(effects) => {
+                self.is_cancelled = true;
+                self.let_fall(before, effects, whom);
+            }
+            None => assert!(self.is_cancelled || self.in_epoch == 0, "it runs"),
+        }
+    }
+
+    /// A new generation is begun: nobody wants what there is.
+    fn let_fall(&mut self, before: u64, effects: Effects<u64, (u64, u64)>, whom: u8) {
+        assert_eq!(self.flow.generation(), before + 1);
+        self.queue.clear();
+        let Effects { wake_workers, wake_consumer, dropped: (finished, held), .. } = effects;
+        let told = std::mem::take(&mut self.batches);
+        let waiting = |told: &&Told| told.finished && !told.delivered;
+        assert_eq!(finished.len(), told.iter().filter(waiting).count());
+        drop(held);
+        self.carry_out(Effects { wake_workers, wake_consumer, ..Effects::default() }, whom);
+        for (turn, told) in told.into_iter().enumerate().filter(|(_, told)| !told.delivered) {
+            self.stale.push(Stale { generation: before, turn: turn as u64, told });
+        }
+        self.drop_stale(whom);
+    }
+
+    /// Batches of older generations are dropped with their last job.
+    fn drop_stale(&mut self, whom: u8) {
+        while let Some(at) = self.stale.iter().position(|stale| stale.told.in_work == 0) {
+            let stale = self.stale.swap_remove(at);
+            let bytes = self.bytes_of(&stale.told);
+            let effects = match self.script.rules.loose {
+                true => self.flow.freed(bytes),
+                false => self.flow.returned(bytes, false).1,
+            };
+            self.carry_out(effects, whom);
         }
     }
 
@@ -406,18 +481,18 @@ impl World {
 
     /// What a sample is expected to take: twice what they take, until 64 were made.
     fn expected(&self) -> u64 {
-        let made: u64 = self.batches.iter().map(|told| told.done).sum();
-        if made > 64 { self.script.sample_bytes } else { 2 * self.script.sample_bytes }
+        if self.made > 64 { self.script.sample_bytes } else { 2 * self.script.sample_bytes }
     }
 
     /// Undelivered bytes, counted one by one.
     fn undelivered(&self) -> u64 {
-        self.batches.iter().map(|told| self.bytes_of(told)).sum()
+        let stale = self.stale.iter().map(|stale| &stale.told);
+        self.batches.iter().chain(stale).map(|told| self.bytes_of(told)).sum()
     }
 
     /// What the samples of batches up to one may still take; `None` while no sample was made.
     fn to_come(&self, turn: usize) -> Option<u64> {
-        let made = self.batches.iter().any(|told| told.done > 0);
+        let made = self.made > 0;
         let upto = self.batches.iter().take(turn.saturating_add(1));
         let left: u64 = upto.map(|told| 4 - told.done).sum();
         (made || !self.script.rules.loose).then(|| match self.script.rules.loose {
@@ -431,8 +506,8 @@ impl World {
         if self.asleep[worker] {
             return;
         }
-        if let Some((turn, _)) = self.in_hand[worker].take() {
-            return self.make(turn, whom);
+        if let Some((generation, (turn, _))) = self.in_hand[worker].take() {
+            return self.make(generation, turn, whom);
         }
         if self.script.rules.loose
             && let Some(job) = self.flow.release()
@@ -492,19 +567,30 @@ impl World {
 
     fn take_job(&mut self, worker: usize, job: (u64, u64)) {
         self.batches[job.0 as usize].in_work += 1;
-        self.in_hand[worker] = Some(job);
+        self.in_hand[worker] = Some((self.flow.generation(), job));
     }
 
-    fn make(&mut self, turn: u64, whom: u8) {
-        let generation = self.flow.generation();
-        let told = &mut self.batches[turn as usize];
+    fn make(&mut self, generation: u64, turn: u64, whom: u8) {
+        let is_stale = generation != self.flow.generation();
+        let told = match is_stale {
+            false => &mut self.batches[turn as usize],
+            true => {
+                let is_it =
+                    |stale: &&mut Stale| (stale.generation, stale.turn) == (generation, turn);
+                &mut self.stale.iter_mut().find(is_it).expect("it has a job in work").told
+            }
+        };
         told.in_work -= 1;
         told.done += 1;
         let done = told.done;
+        self.made += 1;
         if self.script.rules.loose || self.script.rules.window.is_some() {
             let bytes = if self.script.rules.loose { self.script.sample_bytes } else { 0 };
             let (_, effects) = self.flow.made((generation, turn), 1, bytes, bytes);
             self.carry_out(effects, whom);
+        }
+        if is_stale {
+            return self.drop_stale(whom);
         }
         if done == 4 {
             self.batches[turn as usize].finished = true;
@@ -519,9 +605,13 @@ impl World {
 
     /// One step of the consumer.
     fn consume(&mut self, whom: u8) {
+        if self.wakes_ns.is_some_and(|wakes_ns| wakes_ns <= self.clock_ns) {
+            self.consumer_sleeps = false;
+        }
         if self.consumer_sleeps {
             return;
         }
+        self.wakes_ns = None;
         if self.held > self.script.held_by_user || (self.held > 0 && whom.is_multiple_of(3)) {
             self.held -= 1;
             let bytes = if self.script.rules.loose { 4 * self.script.sample_bytes } else { BATCH };
@@ -537,14 +627,10 @@ impl World {
                 assert!(self.batches[first].finished);
                 self.batches[first].delivered = true;
                 self.held += 1;
+                self.in_epoch = (self.in_epoch + 1) % self.script.batches;
             }
-            Answer::Wait { .. } => self.consumer_sleeps = true,
-            Answer::End => {
-                let (token, restarted, effects) = self.flow.begin_epoch();
-                assert!(!restarted, "the next epoch is in work");
-                self.token = token;
-                self.carry_out(effects, whom);
-            }
+            Answer::Wait { until_ns } => (self.consumer_sleeps, self.wakes_ns) = (true, until_ns),
+            Answer::End => self.begin_epoch(whom),
             other => panic!("{other:?}"),
         }
     }
@@ -573,30 +659,45 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn in_random_runs_batches_come_in_order_bytes_add_up_and_somebody_is_always_awake(
+    fn in_random_runs_with_restarts_batches_come_in_order_bytes_add_up_and_somebody_is_awake(
         script in scripts()
     ) {
         let mut world = World::new(script.clone());
         for whom in script.moves.iter().cycle().take(3 * script.moves.len()) {
             let who = usize::from(*whom) % (script.workers + 1);
+            world.clock_ns += u64::from(*whom) * 1000;
             match who.checked_sub(1) {
+                None if *whom > 250 => world.begin_epoch(*whom),
+                None if *whom > 245 => world.cancel(*whom),
                 None => world.consume(*whom),
                 Some(worker) => world.work(worker, *whom),
             }
             world.check();
         }
         // Let everybody go on for as long as it takes to deliver some more.
-        let goal = world.batches.iter().filter(|told| told.delivered).count() + 5;
+        let delivered = |world: &World| world.batches.iter().filter(|told| told.delivered).count();
+        let goal = if world.is_cancelled { 5 } else { delivered(&world) + 5 };
         for turn in 0..10_000 {
             for worker in 0..script.workers {
                 world.work(worker, turn as u8);
             }
             world.consume(1);
             world.check();
-            if world.batches.iter().filter(|told| told.delivered).count() >= goal {
-                return Ok(());
+            if delivered(&world) >= goal {
+                break;
             }
         }
-        prop_assert!(false, "delivery stopped");
+        prop_assert!(delivered(&world) >= goal, "delivery stopped");
+        let before = world.flow.generation();
+        let effects = world.flow.stop(None);
+        prop_assert!(effects.wake_consumer && effects.wake_workers == ALL);
+        world.let_fall(before, effects, 0);
+        for worker in 0..script.workers {
+            if world.in_hand[worker].is_some() {
+                world.work(worker, 0);
+            }
+        }
+        prop_assert!(matches!(world.flow.open(), Opening::Stopped));
+        prop_assert_eq!(world.flow.memory().undelivered, 0);
     }
 }
