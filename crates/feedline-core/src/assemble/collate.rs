@@ -119,7 +119,7 @@ impl<'a> BatchWriter<'a> {
 }
 
 /// Makes arrays of the filled slots. `kept[i]` tells whether slot i has a sample. Loose values are freed as they are
-/// copied, and the arrays booked in their place, so that a batch never takes twice its memory.
+/// copied, and the arrays booked in their place where their memory comes as they go.
 pub(super) fn assemble(
     schema: &Schema,
     rows: Option<(Block, &BatchLayout)>,
@@ -309,8 +309,7 @@ impl Booked<'_> {
             "" => field.shared_name().clone(),
             suffix => format!("{}{suffix}", field.name()).into(),
         };
-        let in_place_of = self.charge.take(bytes as u64);
-        let block = Arc::new(self.pool.take(bytes, in_place_of)?);
+        let block = Arc::new(self.pool.take_for_copies(bytes, self.charge)?);
         let is_copied = self.copies_strings && matches!(field.form(), Form::Bytes { .. });
         let copy = is_copied.then(|| self.charge.split(bytes as u64));
         Ok(Array { name, dtype, shape: shape.into(), block, offset: 0, copy })

@@ -8,7 +8,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-use crate::flow::Ledger;
+use crate::flow::{Charge, Ledger};
 use crate::process::Process;
 use crate::sync::{Mutex, lock};
 
@@ -76,8 +76,26 @@ impl Pool {
         bytes: usize,
         in_place_of: u64,
     ) -> Result<Block, OutOfMemory> {
+        self.take_block(bytes, |_| in_place_of)
+    }
+
+    /// A block for values that lie loose so far and are freed as they are copied. A new one grows as those go, so it is
+    /// booked in their place. One that was idle is there in full from the start: it is booked beside them.
+    pub(crate) fn take_for_copies(
+        self: &Arc<Pool>,
+        bytes: usize,
+        loose: &mut Charge,
+    ) -> Result<Block, OutOfMemory> {
+        self.take_block(bytes, |is_new| if is_new { loose.take(bytes as u64) } else { 0 })
+    }
+
+    fn take_block(
+        self: &Arc<Pool>,
+        bytes: usize,
+        in_place_of: impl FnOnce(bool) -> u64,
+    ) -> Result<Block, OutOfMemory> {
         let Some(wanted) = block_size(bytes) else {
-            self.ledger.freed(in_place_of);
+            self.ledger.freed(in_place_of(true));
             return Err(OutOfMemory { bytes });
         };
         // A block up to twice the size is near enough: ragged batches differ a little each time.
@@ -87,7 +105,7 @@ impl Pool {
             idle.iter().rposition(fits).map(|at| idle.swap_remove(at))
         };
         let capacity = idle.map_or(wanted, |memory| memory.capacity) as u64;
-        let evict = self.ledger.took(capacity, idle.is_some(), in_place_of);
+        let evict = self.ledger.took(capacity, idle.is_some(), in_place_of(idle.is_none()));
         self.evict(evict);
         // The system may take its time, and a driver that page-locks takes milliseconds.
         let Some(memory) = idle.or_else(|| obtain(wanted)) else {
@@ -261,6 +279,24 @@ mod tests {
         fn evicted(&self, bytes: u64) {
             self.idle.fetch_sub(bytes, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn a_block_that_was_idle_is_booked_beside_what_is_copied_into_it() {
+        let (books, pool) = pool(1 << 20);
+        let ledger: Arc<dyn Ledger> = books;
+        let mut loose = Charge::of(&ledger, 3000);
+        let new = pool.take_for_copies(1000, &mut loose).unwrap();
+        assert_eq!(
+            loose.take(u64::MAX),
+            2000,
+            "a new one has no memory before something is copied"
+        );
+        let mut loose = Charge::of(&ledger, 3000);
+        drop(new);
+        let again = pool.take_for_copies(1000, &mut loose).unwrap();
+        assert_eq!(loose.take(u64::MAX), 3000);
+        drop(again);
     }
 
     fn pool(most: u64) -> (Arc<Books>, Arc<Pool>) {
