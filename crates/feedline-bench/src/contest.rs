@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::record::{Header, Recorder, RunRecord};
 use crate::{
-    BenchError, BoxError, CommandSide, Course, Outcome, Probe, Report, Settings, SystemProbe, Turn,
+    BenchError, BoxError, CommandSide, Outcome, Probe, Report, Rounds, Settings, SystemProbe, Turn,
 };
 
 type Action<'a> = Box<dyn FnMut(&mut Run<'_>) -> Result<Outcome, BoxError> + 'a>;
@@ -25,7 +25,7 @@ pub struct Contest<'a> {
 /// A side's own turn: what it is, and the clock.
 #[derive(Debug)]
 pub struct Run<'a> {
-    course: &'a mut Course,
+    rounds: &'a mut Rounds,
     turn: &'a Turn,
 }
 
@@ -109,28 +109,28 @@ impl<'a> Contest<'a> {
         let (names, mut actions): (Vec<_>, Vec<_>) = self.sides.into_iter().unzip();
         let mut header = Header::new(self.settings, names)?;
         header.versions = self.versions;
-        let mut course = match self.probe {
-            Some(probe) => Course::begin(header, probe, self.recorder)?,
-            None => Course::begin(header, SystemProbe::new(), self.recorder)?,
+        let mut rounds = match self.probe {
+            Some(probe) => Rounds::begin(header, probe, self.recorder)?,
+            None => Rounds::begin(header, SystemProbe::new(), self.recorder)?,
         };
         let mut watcher = self.watcher.unwrap_or_else(|| Box::new(|_| ()));
         // The watcher must be called before the clock starts, hence the look ahead.
-        while let Some(turn) = course.upcoming() {
-            let (done, of) = (course.given(), course.turns());
+        while let Some(turn) = rounds.upcoming() {
+            let (done, of) = (rounds.given(), rounds.turns());
             watcher(Progress::Begins { turn: &turn, done, of });
-            course.next_turn()?;
-            let outcome = actions[turn.index](&mut Run { course: &mut course, turn: &turn });
+            rounds.next_turn()?;
+            let outcome = actions[turn.index](&mut Run { rounds: &mut rounds, turn: &turn });
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(source) => {
-                    course.fail(chain(&*source))?;
+                    rounds.fail(chain(&*source))?;
                     let Turn { side, round, warmup, .. } = turn;
                     return Err(BenchError::SideFailed { side, round, warmup, source });
                 }
             };
-            watcher(Progress::Ended(course.finish(outcome)?));
+            watcher(Progress::Ended(rounds.finish(outcome)?));
         }
-        Ok(course.report())
+        Ok(rounds.report())
     }
 }
 
@@ -142,12 +142,12 @@ impl Run<'_> {
 
     /// Starts the clock anew: everything before was set-up and does not count.
     pub fn start(&mut self) -> Result<(), BenchError> {
-        self.course.start()
+        self.rounds.start()
     }
 
     /// Stops the clock: everything after is clearing up and does not count.
     pub fn stop(&mut self) -> Result<(), BenchError> {
-        self.course.stop()
+        self.rounds.stop()
     }
 }
 

@@ -42,7 +42,7 @@
 //! | --- | --- |
 //! | [`Settings`] | title, unit, rounds, rules, requirements |
 //! | [`Contest`] | sides as closures or [commands](CommandSide), run to the end |
-//! | [`Course`] | the same, step by step; what bindings to other languages drive |
+//! | [`Rounds`] | the same, step by step; what bindings to other languages drive |
 //! | [`SystemProbe`], [`VirtualProbe`] | the real instruments, and scripted ones for tests |
 //! | [`Recorder`], [`read_records`] | JSON lines, written and read back |
 //! | [`Report`] | medians, ratios, [verdicts](Verdict), [disagreements](Disagreement), [warnings](Warning) |
@@ -54,7 +54,6 @@ pub mod agreement;
 pub mod chart;
 mod command;
 mod contest;
-mod course;
 mod digest;
 mod error;
 pub mod experiment;
@@ -70,6 +69,7 @@ pub mod record;
 mod report;
 pub mod requirement;
 pub mod results;
+mod rounds;
 mod settings;
 pub mod summary;
 mod system_probe;
@@ -82,7 +82,6 @@ mod warning;
 pub use agreement::{Agreement, Disagreement};
 pub use command::{CommandError, CommandSide};
 pub use contest::{Contest, Progress, Run};
-pub use course::{Course, Turn};
 pub use digest::{Digest, OrderedDigest, UnorderedDigest};
 pub use error::{BenchError, BoxError};
 pub use gpu::{GpuReading, Gpus, NoGpu};
@@ -93,6 +92,7 @@ pub use process_tree::thread_cpu;
 pub use record::{Header, Recorder, RunRecord, Transcript, read_records};
 pub use report::{Report, SideReport};
 pub use requirement::{Bound, Quantity, Requirement, Subject, Verdict};
+pub use rounds::{Rounds, Turn};
 pub use settings::Settings;
 pub use summary::{Estimate, Interval, Summary};
 pub use system_probe::{Moment, SystemProbe};

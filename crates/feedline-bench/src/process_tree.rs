@@ -27,7 +27,7 @@ pub fn thread_cpu() -> Option<Duration> {
 
 /// Adds up what a tree has used from one reading to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct TreeUsage {
     members: HashMap<i32, ProcessReading>,
     /// CPU time of members that vanished with nobody to inherit it.
     lost: Duration,
@@ -35,14 +35,14 @@ pub(crate) struct Ledger {
     opening_io: IoReading,
 }
 
-impl Ledger {
+impl TreeUsage {
     /// Starts counting at the given reading.
     pub(crate) fn open(readings: &[ProcessReading]) -> Self {
-        let mut ledger = Self::default();
-        ledger.update(readings);
-        ledger.opening_cpu = ledger.total_cpu();
-        ledger.opening_io = ledger.total_io().unwrap_or_default();
-        ledger
+        let mut usage = Self::default();
+        usage.update(readings);
+        usage.opening_cpu = usage.total_cpu();
+        usage.opening_io = usage.total_io().unwrap_or_default();
+        usage
     }
 
     /// Takes in the next reading.

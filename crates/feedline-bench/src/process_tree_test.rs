@@ -1,4 +1,4 @@
-//! The ledger against scripted lives of processes whose true CPU time is known.
+//! The usage against scripted lives of processes whose true CPU time is known.
 
 use super::*;
 
@@ -21,9 +21,9 @@ fn process((number, parent, own, reaped): (i32, i32, u64, u64)) -> ProcessReadin
 
 fn used(life: &[&[(i32, i32, u64, u64)]]) -> Duration {
     let reading = |moment: &&[_]| moment.iter().copied().map(process).collect::<Vec<_>>();
-    let mut ledger = Ledger::open(&reading(&life[0]));
-    life[1..].iter().for_each(|moment| ledger.update(&reading(moment)));
-    ledger.cpu()
+    let mut usage = TreeUsage::open(&reading(&life[0]));
+    life[1..].iter().for_each(|moment| usage.update(&reading(moment)));
+    usage.cpu()
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn an_orphan_keeps_counting_and_is_not_forgotten_when_it_ends() {
 
 #[test]
 fn a_reused_process_number_is_another_process() {
-    let mut ledger = Ledger::open(&[process((ROOT, 0, 0, 0)), process((2, ROOT, 500, 0))]);
+    let mut usage = TreeUsage::open(&[process((ROOT, 0, 0, 0)), process((2, ROOT, 500, 0))]);
     let mut stranger = process((2, ROOT, 30, 0));
     stranger.id.start = 777;
-    ledger.update(&[process((ROOT, 0, 0, 500)), stranger]);
-    assert_eq!(ledger.cpu(), ms(30));
+    usage.update(&[process((ROOT, 0, 0, 500)), stranger]);
+    assert_eq!(usage.cpu(), ms(30));
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn storage_traffic_is_the_difference_over_all_members() {
         io: Some(IoReading { read_bytes, written_bytes }),
         ..process((number, ROOT, 0, 0))
     };
-    let mut ledger = Ledger::open(&[with(ROOT, 100, 10), with(2, 50, 0)]);
-    ledger.update(&[with(ROOT, 100, 15), with(2, 90, 1), with(3, 7, 0)]);
-    assert_eq!(ledger.io(), Some(IoReading { read_bytes: 47, written_bytes: 6 }));
+    let mut usage = TreeUsage::open(&[with(ROOT, 100, 10), with(2, 50, 0)]);
+    usage.update(&[with(ROOT, 100, 15), with(2, 90, 1), with(3, 7, 0)]);
+    assert_eq!(usage.io(), Some(IoReading { read_bytes: 47, written_bytes: 6 }));
 }
 
 #[test]
 fn traffic_that_cannot_be_read_is_unknown() {
-    assert_eq!(Ledger::open(&[process((ROOT, 0, 0, 0))]).io(), None);
+    assert_eq!(TreeUsage::open(&[process((ROOT, 0, 0, 0))]).io(), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{self, MachineReading, SwitchReading};
-use crate::process_tree::{Ledger, MemoryTrack};
+use crate::process_tree::{MemoryTrack, TreeUsage};
 use crate::{GpuReading, Gpus, Probe, Usage};
 
 /// Below this the kernel's 10 ms ticks make the load of others a guess.
@@ -149,7 +149,7 @@ struct Stop {
 #[derive(Debug)]
 struct Samples {
     root: u32,
-    ledger: Option<Ledger>,
+    tree: Option<TreeUsage>,
     series: Series,
     memory: MemoryTrack,
     gpus: Option<&'static Gpus>,
@@ -182,7 +182,7 @@ impl Monitor {
             thread_cpu: kernel::thread_cpu().filter(|_| root == owner),
         };
         samples.reopen();
-        if samples.ledger.is_none() {
+        if samples.tree.is_none() {
             return Self {
                 opening,
                 owner,
@@ -294,7 +294,7 @@ impl Samples {
     fn open(root: u32) -> Self {
         Self {
             root,
-            ledger: kernel::tree(root, &[]).map(|readings| Ledger::open(&readings)),
+            tree: kernel::tree(root, &[]).map(|readings| TreeUsage::open(&readings)),
             series: Series::default(),
             memory: MemoryTrack::default(),
             gpus: Gpus::find().ok(),
@@ -314,24 +314,24 @@ impl Samples {
             // Weighing others costs this process time, not them.
             return;
         }
-        if let (Some(ledger), Some(own)) = (&mut self.ledger, kernel::own_cpu()) {
-            ledger.set_own_cpu(own);
-            ledger.reopen_cpu();
+        if let (Some(tree), Some(own)) = (&mut self.tree, kernel::own_cpu()) {
+            tree.set_own_cpu(own);
+            tree.reopen_cpu();
         }
     }
 
     /// Looks who is there and what they used.
     fn look(&mut self) {
-        let Some(ledger) = &mut self.ledger else { return };
-        if let Some(readings) = kernel::tree(self.root, &ledger.members()) {
-            ledger.update(&readings);
+        let Some(tree) = &mut self.tree else { return };
+        if let Some(readings) = kernel::tree(self.root, &tree.members()) {
+            tree.update(&readings);
         }
     }
 
     /// Adds up the memory of all members; given up half-way once the run has ended.
     fn weigh(&mut self, started: Instant, stop: &Stop) {
-        let Some(ledger) = &self.ledger else { return };
-        let members = ledger.members();
+        let Some(tree) = &self.tree else { return };
+        let members = tree.members();
         self.processes_peak = self.processes_peak.max(members.len() as u64);
         let mut sum = None;
         for member in members {
@@ -356,12 +356,12 @@ impl Samples {
             self.gpu.readings += 1;
             self.gpu.memory_peak = self.gpu.memory_peak.max(reading.memory_bytes);
         }
-        if let (Some(ledger), Some(pss_bytes)) = (&self.ledger, self.memory.last()) {
-            let processes = ledger.members().len() as u64;
+        if let (Some(tree), Some(pss_bytes)) = (&self.tree, self.memory.last()) {
+            let processes = tree.members().len() as u64;
             self.processes_peak = self.processes_peak.max(processes);
             let at_s = started.elapsed().as_secs_f64();
             let moment = Moment { at_s, cores: 0.0, pss_bytes, processes, gpu };
-            self.series.add(moment, ledger.cpu());
+            self.series.add(moment, tree.cpu());
         }
     }
 
@@ -371,17 +371,17 @@ impl Samples {
         self.note(started);
         let is_own = self.is_own();
         let mut usage = Usage::default();
-        if let (Some(ledger), Some(own_cpu)) = (&mut self.ledger, own_cpu) {
+        if let (Some(tree), Some(own_cpu)) = (&mut self.tree, own_cpu) {
             // The sampler is a thread of this process: a foreign tree does not pay for it.
             let mut cost = Duration::ZERO;
             if is_own {
-                ledger.set_own_cpu(own_cpu);
+                tree.set_own_cpu(own_cpu);
                 cost = self.cost;
             }
-            usage.cpu_s = Some(ledger.cpu().saturating_sub(cost).as_secs_f64());
+            usage.cpu_s = Some(tree.cpu().saturating_sub(cost).as_secs_f64());
             usage.monitor_cpu_s = Some(self.cost.as_secs_f64());
             usage.processes_peak = Some(self.processes_peak);
-            let io = ledger.io();
+            let io = tree.io();
             usage.storage_read_bytes = io.map(|it| it.read_bytes);
             usage.storage_written_bytes = io.map(|it| it.written_bytes);
         }

@@ -1,5 +1,8 @@
 //! The plan room: what every order promises, checked against models that know nothing of its code.
 
+/// A global allocator that counts, to check claims about memory.
+#[path = "plan/counting.rs"]
+mod counting;
 /// Exact counts at the end of an epoch, and who gets what, for any rank and world.
 #[path = "plan/distributed.rs"]
 mod distributed;
@@ -9,9 +12,6 @@ mod errors;
 /// Values that pin every order and stream for ever.
 #[path = "plan/golden.rs"]
 mod golden;
-/// A global allocator that counts, to check claims about memory.
-#[path = "plan/ledger.rs"]
-mod ledger;
 /// Tables are as small as they claim to be.
 #[path = "plan/memory.rs"]
 mod memory;

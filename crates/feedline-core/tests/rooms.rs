@@ -78,7 +78,11 @@ fn rooms_use_whom_the_architecture_says() {
                 let is_said = other == *room || used.contains(&other);
                 let is_room = rooms.contains_key(&other) || other == "engine" || other == "crew";
                 let is_fine = !is_room || is_said || is_common || plain_data.contains(&item);
-                assert!(is_fine, "{} uses `{item}` of {other}", file.display());
+                assert!(
+                    is_fine,
+                    "{} uses `{item}` of {other}: say so there, or move it",
+                    file.display()
+                );
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::errors::Raised;
 use crate::function::{describe, keep_interrupt, split};
 use crate::loader::strings;
 use crate::output::Output;
-use crate::state::Making;
+use crate::state::{CallKey, Making};
 use crate::value::{Contiguous, KnownField, as_array, dtype_of};
 
 /// A Python function on whole batches.
@@ -142,7 +142,7 @@ impl BatchFunction {
         arrays: Vec<Array>,
         key: SampleKey,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _making = Making::begin((key.seed, key.epoch, key.index.0, self.number));
+        let _making = Making::begin(CallKey { sample: key, function: self.number });
         let mut arrays = arrays.into_iter();
         let (mut names, mut values) = (Vec::new(), Vec::new());
         while let Some(array) = arrays.next() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use feedline_bench::{
-    Agreement, BenchError, Course, Digest, OrderedDigest, Outcome, Recorder, Settings, SystemProbe,
+    Agreement, BenchError, Digest, OrderedDigest, Outcome, Recorder, Rounds, Settings, SystemProbe,
     record, table,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -14,7 +14,7 @@ use pyo3::types::PyDict;
 /// A contest in progress.
 #[pyclass(frozen, module = "feedline._feedline")]
 pub struct NativeContest {
-    course: Mutex<Course>,
+    rounds: Mutex<Rounds>,
 }
 
 fn refuse(error: &BenchError) -> PyErr {
@@ -22,9 +22,9 @@ fn refuse(error: &BenchError) -> PyErr {
 }
 
 impl NativeContest {
-    fn with<R>(&self, step: impl FnOnce(&mut Course) -> Result<R, BenchError>) -> PyResult<R> {
-        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
-        step(&mut course).map_err(|e| refuse(&e))
+    fn with<R>(&self, step: impl FnOnce(&mut Rounds) -> Result<R, BenchError>) -> PyResult<R> {
+        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        step(&mut rounds).map_err(|e| refuse(&e))
     }
 }
 
@@ -62,28 +62,28 @@ impl NativeContest {
             Some(path) => Recorder::append(path).map_err(|e| refuse(&e))?,
             None => Recorder::none(),
         };
-        let course = Course::begin(header, SystemProbe::new(), recorder).map_err(|e| refuse(&e))?;
-        Ok(NativeContest { course: Mutex::new(course) })
+        let rounds = Rounds::begin(header, SystemProbe::new(), recorder).map_err(|e| refuse(&e))?;
+        Ok(NativeContest { rounds: Mutex::new(rounds) })
     }
 
     /// All turns, warm-up included.
     fn turns(&self) -> PyResult<u64> {
-        self.with(|course| Ok(course.turns()))
+        self.with(|rounds| Ok(rounds.turns()))
     }
 
     /// The side whose turn it is now, and whether it is a warm-up; `None` after the last.
     fn next_turn(&self) -> PyResult<Option<(String, bool)>> {
-        self.with(|course| Ok(course.next_turn()?.map(|turn| (turn.side, turn.warmup))))
+        self.with(|rounds| Ok(rounds.next_turn()?.map(|turn| (turn.side, turn.warmup))))
     }
 
     /// Starts the clock anew: what came before is set-up.
     fn start(&self) -> PyResult<()> {
-        self.with(Course::start)
+        self.with(Rounds::start)
     }
 
     /// Stops the clock.
     fn stop(&self) -> PyResult<()> {
-        self.with(Course::stop)
+        self.with(Rounds::stop)
     }
 
     /// Ends the turn with what it achieved. Returns its seconds.
@@ -105,28 +105,28 @@ impl NativeContest {
         for (name, value) in figures.into_iter().flatten() {
             outcome = outcome.figure(name.extract::<String>()?, value.extract::<f64>()?);
         }
-        self.with(|course| Ok(course.finish(outcome)?.seconds))
+        self.with(|rounds| Ok(rounds.finish(outcome)?.seconds))
     }
 
     /// Ends the contest because a side failed.
     fn fail(&self, reason: &str) -> PyResult<()> {
-        self.with(|course| course.fail(reason))
+        self.with(|rounds| rounds.fail(reason))
     }
 
     /// The Markdown table of what was measured so far.
     fn markdown(&self) -> PyResult<String> {
-        self.with(|course| Ok(table::markdown(&course.report())))
+        self.with(|rounds| Ok(table::markdown(&rounds.report())))
     }
 
     /// Everything that was measured so far, as JSON.
     fn report(&self) -> PyResult<String> {
-        let report = self.with(|course| Ok(course.report()))?;
+        let report = self.with(|rounds| Ok(rounds.report()))?;
         serde_json::to_string(&report).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 
     /// Whether outputs agreed and all requirements were reached.
     fn passed(&self) -> PyResult<bool> {
-        let report = self.with(|course| Ok(course.report()))?;
+        let report = self.with(|rounds| Ok(rounds.report()))?;
         Ok(report.disagreements.is_empty() && report.requirements_met())
     }
 }

@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::call::{Callee, Functions};
 use crate::errors::Raised;
-use crate::state::Making;
+use crate::state::{CallKey, Making};
 use crate::trim;
 use crate::value;
 
@@ -122,7 +122,7 @@ impl PyMap {
         view: &SampleView<'_>,
         key: SampleKey,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _making = Making::begin((key.seed, key.epoch, key.index.0, self.number));
+        let _making = Making::begin(CallKey { sample: key, function: self.number });
         let fields = view.fields();
         let mut values = Vec::with_capacity(fields.len());
         for i in 0..fields.len() {

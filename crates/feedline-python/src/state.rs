@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use feedline::{State, StatePart};
+use feedline::{SampleKey, State, StatePart};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -38,24 +38,28 @@ pub(crate) fn merge_states(py: Python<'_>, states: Vec<String>) -> PyResult<Boun
     to_dict(py, &merged)
 }
 
-/// What a sample's randomness depends on: seed, epoch, index, and which of the pipeline's functions is
-/// being called.
-pub(crate) type Identity = (u64, u64, u64, u64);
+/// What the randomness of a function's call depends on.
+#[derive(Copy, Clone)]
+pub(crate) struct CallKey {
+    pub(crate) sample: SampleKey,
+    /// Which of the pipeline's functions is being called.
+    pub(crate) function: u64,
+}
 
 thread_local! {
     /// The sample whose function this thread is in, and the how-manieth such call of the thread it is.
-    static CURRENT: Cell<(Option<Identity>, u64)> = const { Cell::new((None, 0)) };
+    static CURRENT: Cell<(Option<CallKey>, u64)> = const { Cell::new((None, 0)) };
 }
 
 /// While it lives, this thread is making a sample.
 pub(crate) struct Making {
-    before: (Option<Identity>, u64),
+    before: (Option<CallKey>, u64),
 }
 
 impl Making {
-    pub(crate) fn begin(identity: Identity) -> Making {
+    pub(crate) fn begin(call: CallKey) -> Making {
         let before = CURRENT.get();
-        CURRENT.set((Some(identity), before.1 + 1));
+        CURRENT.set((Some(call), before.1 + 1));
         Making { before }
     }
 }
@@ -72,7 +76,9 @@ impl Drop for Making {
 #[pyfunction]
 pub(crate) fn current_sample() -> Option<(u64, u64, u64, u64, u64)> {
     let (current, call) = CURRENT.get();
-    current.map(|(seed, epoch, index, function)| (seed, epoch, index, function, call))
+    current.map(|CallKey { sample: SampleKey { seed, epoch, index }, function }| {
+        (seed, epoch, index.0, function, call)
+    })
 }
 
 /// Which samples come in which batch, for loaders that make the samples in Python.

@@ -36,7 +36,7 @@ pub(crate) fn waits(results: &Results, cells: &[Named<'_>]) -> Option<Chart> {
 }
 
 /// A quantity of the process tree or the machine that is drawn over time.
-struct Course {
+struct Quantity {
     title: &'static str,
     caption: &'static str,
     label: &'static str,
@@ -44,15 +44,15 @@ struct Course {
     of: fn(&Moment) -> Option<f64>,
 }
 
-const COURSES: [Course; 4] = [
-    Course {
+const QUANTITIES: [Quantity; 4] = [
+    Quantity {
         title: "CPU over time",
         caption: "Cores that the process tree of each side kept busy, in the first round.",
         label: "busy cores",
         unit: Unit::Plain,
         of: |it| Some(it.cores),
     },
-    Course {
+    Quantity {
         title: "Memory over time",
         caption: "Memory of the process tree (PSS: shared pages are counted once), in the first round. It \
                   includes the interpreter and its libraries.",
@@ -60,7 +60,7 @@ const COURSES: [Course; 4] = [
         unit: Unit::Bytes,
         of: |it| Some(it.pss_bytes as f64),
     },
-    Course {
+    Quantity {
         title: "GPU over time",
         caption: "The share of time that the machine's GPUs were busy (NVML; mean over devices), in the first \
                   round.",
@@ -68,7 +68,7 @@ const COURSES: [Course; 4] = [
         unit: Unit::Share,
         of: |it| Some(it.gpu?.busy),
     },
-    Course {
+    Quantity {
         title: "GPU memory over time",
         caption: "Memory in use on the machine's GPUs (NVML; sum over devices), in the first round.",
         label: "memory in use",
@@ -79,12 +79,13 @@ const COURSES: [Course; 4] = [
 
 /// Busy cores, memory and, where there are some, GPUs over time.
 pub(crate) fn resources(cells: &[Named<'_>]) -> Vec<Chart> {
-    let chart = |course: &Course| {
+    let chart = |quantity: &Quantity| {
         let series: Vec<Series> = cells
             .iter()
             .filter_map(|(name, colour, cell)| {
                 let run = cell.runs.iter().find(|run| run.moments.len() > 1)?;
-                let points = run.moments.iter().filter_map(|it| Some((it.at_s, (course.of)(it)?)));
+                let points =
+                    run.moments.iter().filter_map(|it| Some((it.at_s, (quantity.of)(it)?)));
                 let series = Series::measured(name.clone(), *colour, points.collect());
                 (series.points.len() > 1).then(|| series.stroke(Stroke::Solid))
             })
@@ -93,11 +94,11 @@ pub(crate) fn resources(cells: &[Named<'_>]) -> Vec<Chart> {
             return None;
         }
         let x = Ruler::new(AxisKind::Linear, "seconds", Unit::Plain);
-        let y = Ruler::new(AxisKind::Linear, course.label, course.unit);
+        let y = Ruler::new(AxisKind::Linear, quantity.label, quantity.unit);
         let drawing = Drawing::Lines(Lines { x, y, series });
-        Some(Chart::new(course.title, course.caption, drawing))
+        Some(Chart::new(quantity.title, quantity.caption, drawing))
     };
-    COURSES.iter().filter_map(chart).collect()
+    QUANTITIES.iter().filter_map(chart).collect()
 }
 
 /// Who worked on which sample, for every cell that was traced: a heading for each level of `by`, and

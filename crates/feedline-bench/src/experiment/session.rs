@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Experiment, ExperimentError, Plan};
 use crate::Machine;
-use crate::course::side_at;
 use crate::results::{Header, Measurement, NotRun, Point, SCHEMA, Store};
+use crate::rounds::side_at;
 
 /// What an experiment needs to know about where it runs.
 pub struct Session<'a> {

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use feedline_bench::{
-    Agreement, BenchError, Contest, Course, Digest, Header, Outcome, Probe, Progress, Recorder,
+    Agreement, BenchError, Contest, Digest, Header, Outcome, Probe, Progress, Recorder, Rounds,
     Settings, Timing, Usage, VirtualClock, VirtualProbe, Warning, table,
 };
 
@@ -102,41 +102,41 @@ fn a_side_may_leave_out_set_up_and_clearing_up() {
 fn a_time_that_the_side_reports_counts_instead() {
     let clock = VirtualClock::new();
     let header = Header::new(settings(1, 0), vec!["a".into()]).unwrap();
-    let mut course =
-        Course::begin(header, VirtualProbe::new(clock.clone()), Recorder::none()).unwrap();
-    course.next_turn().unwrap();
+    let mut rounds =
+        Rounds::begin(header, VirtualProbe::new(clock.clone()), Recorder::none()).unwrap();
+    rounds.next_turn().unwrap();
     clock.advance(ms(500));
-    let run = course.finish(same(1).seconds(0.125)).unwrap();
+    let run = rounds.finish(same(1).seconds(0.125)).unwrap();
     assert_eq!((run.seconds, run.timing), (0.125, Timing::Reported));
 }
 
 #[test]
 fn steps_out_of_turn_are_refused() {
     let header = Header::new(settings(1, 0), vec!["a".into(), "b".into()]).unwrap();
-    let mut course =
-        Course::begin(header, VirtualProbe::new(VirtualClock::new()), Recorder::none()).unwrap();
+    let mut rounds =
+        Rounds::begin(header, VirtualProbe::new(VirtualClock::new()), Recorder::none()).unwrap();
 
-    assert!(matches!(course.start(), Err(BenchError::NoTurn)));
-    assert!(matches!(course.stop(), Err(BenchError::NoTurn)));
-    assert!(matches!(course.finish(same(1)), Err(BenchError::NoTurn)));
-    assert!(matches!(course.fail("why"), Err(BenchError::NoTurn)));
-    assert_eq!(course.next_turn().unwrap().unwrap().side, "a");
-    let error = course.next_turn().unwrap_err();
+    assert!(matches!(rounds.start(), Err(BenchError::NoTurn)));
+    assert!(matches!(rounds.stop(), Err(BenchError::NoTurn)));
+    assert!(matches!(rounds.finish(same(1)), Err(BenchError::NoTurn)));
+    assert!(matches!(rounds.fail("why"), Err(BenchError::NoTurn)));
+    assert_eq!(rounds.next_turn().unwrap().unwrap().side, "a");
+    let error = rounds.next_turn().unwrap_err();
     assert_eq!(
         error.to_string(),
         "the turn of side `a` (round 1) is still under way; finish it first"
     );
-    course.finish(same(1)).unwrap();
-    assert_eq!(course.next_turn().unwrap().unwrap().side, "b");
-    course.finish(same(1)).unwrap();
-    assert_eq!(course.next_turn().unwrap(), None);
-    assert_eq!(course.next_turn().unwrap(), None);
+    rounds.finish(same(1)).unwrap();
+    assert_eq!(rounds.next_turn().unwrap().unwrap().side, "b");
+    rounds.finish(same(1)).unwrap();
+    assert_eq!(rounds.next_turn().unwrap(), None);
+    assert_eq!(rounds.next_turn().unwrap(), None);
 }
 
 #[test]
 fn a_course_can_be_handed_to_another_thread() {
     fn assert_send<T: Send>() {}
-    assert_send::<Course>();
+    assert_send::<Rounds>();
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::batch::Array;
 use super::block::Block;
 use super::dtype::{DType, Element};
 use super::field::{Field, Form, Ragged, row_bytes};
-use super::parcel::{Parcel, Part};
+use super::parcel::{LooseValue, Parcel};
 use super::pool::Pool;
 use super::schema::{BatchLayout, FieldPlace, Schema};
 
@@ -157,7 +157,7 @@ pub(super) fn assemble(
                 });
             }
             (FieldPlace::Loose { part }, form) => {
-                let mut parts: Vec<&mut Part> =
+                let mut parts: Vec<&mut LooseValue> =
                     parcels.iter_mut().map(|p| &mut p.parts[part]).collect();
                 let charge = &mut *charge;
                 let mut out = Booked { field, pool, charge, arrays: &mut arrays, copies_strings };
@@ -196,7 +196,7 @@ fn close_gaps(schema: &Schema, block: &Block, layout: &BatchLayout, kept: &[bool
     }
 }
 
-fn longest(declared: &[Option<usize>], parts: &[&mut Part]) -> Vec<usize> {
+fn longest(declared: &[Option<usize>], parts: &[&mut LooseValue]) -> Vec<usize> {
     let axis = |(a, fixed): (usize, &Option<usize>)| {
         fixed.unwrap_or_else(|| parts.iter().map(|part| part.shape[a]).max().unwrap_or(0))
     };
@@ -206,7 +206,7 @@ fn longest(declared: &[Option<usize>], parts: &[&mut Part]) -> Vec<usize> {
 fn pad(
     to: &[usize],
     fill: f64,
-    parts: &mut [&mut Part],
+    parts: &mut [&mut LooseValue],
     out: &mut Booked<'_>,
 ) -> Result<(), Error> {
     let field = out.field;
@@ -258,7 +258,7 @@ fn copy_corner(size: usize, from: &[usize], to: &[usize], value: &[u8], out: &mu
     }
 }
 
-fn pack(parts: &mut [&mut Part], out: &mut Booked<'_>) -> Result<(), Error> {
+fn pack(parts: &mut [&mut LooseValue], out: &mut Booked<'_>) -> Result<(), Error> {
     let field = out.field;
     let mut whole = vec![parts.iter().map(|part| part.shape[0]).sum::<usize>()];
     if let Form::Ragged { shape, .. } = field.form() {

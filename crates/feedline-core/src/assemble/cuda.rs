@@ -136,13 +136,13 @@ pub struct CudaHostMemory {
     context: Context,
     limit: u64,
     process: Process,
-    ledger: Mutex<Ledger>,
+    locked: Mutex<Locked>,
 }
 
 /// What is locked. Bytes are entered before the driver is asked, so that two threads cannot pass the
 /// limit together, and the lock is not held while the driver works.
 #[derive(Default)]
-struct Ledger {
+struct Locked {
     /// Address and length of each locked block.
     blocks: HashMap<usize, u64>,
     bytes: PinnedBytes,
@@ -180,12 +180,12 @@ impl CudaHostMemory {
             NoDriver::Context { device, code, why }
         })?;
         let limit = limit.unwrap_or_else(quarter_of_memory);
-        let ledger = Mutex::new(Ledger {
+        let locked = Mutex::new(Locked {
             bytes: PinnedBytes { limit, ..PinnedBytes::default() },
-            ..Ledger::default()
+            ..Locked::default()
         });
         let process = Process::this();
-        Ok(Arc::new(CudaHostMemory { driver, context, limit, process, ledger }))
+        Ok(Arc::new(CudaHostMemory { driver, context, limit, process, locked }))
     }
 
     /// What is locked and what was refused. In a forked child nothing is.
@@ -194,7 +194,7 @@ impl CudaHostMemory {
         if self.is_forked() {
             return PinnedBytes { limit: self.limit, ..PinnedBytes::default() };
         }
-        lock(&self.ledger).bytes
+        lock(&self.locked).bytes
     }
 
     /// Why the driver first refused a block, in its own words; `None` if it never did.
@@ -203,10 +203,10 @@ impl CudaHostMemory {
         if self.is_forked() {
             return None;
         }
-        lock(&self.ledger).first_refusal.clone()
+        lock(&self.locked).first_refusal.clone()
     }
 
-    /// Asked before the ledger's lock is touched: another thread may have held it during the fork,
+    /// Asked before the lock is touched: another thread may have held it during the fork,
     /// and in the child nobody would ever release it.
     fn is_forked(&self) -> bool {
         self.process.is_left()
@@ -214,19 +214,19 @@ impl CudaHostMemory {
 
     fn refused(&self, bytes: u64, code: Code) {
         let why = self.driver.explain(code);
-        let mut ledger = lock(&self.ledger);
-        ledger.bytes.registered -= bytes;
-        ledger.bytes.refused_by_driver += bytes;
-        ledger.bytes.refused_blocks += 1;
-        ledger.first_refusal.get_or_insert_with(|| format!("{why} ({code})"));
+        let mut locked = lock(&self.locked);
+        locked.bytes.registered -= bytes;
+        locked.bytes.refused_by_driver += bytes;
+        locked.bytes.refused_blocks += 1;
+        locked.first_refusal.get_or_insert_with(|| format!("{why} ({code})"));
     }
 
     fn unregister(&self, address: *mut u8, bytes: u64) {
         let outcome = self.driver.unregister(&self.context, address);
-        let mut ledger = lock(&self.ledger);
-        ledger.bytes.registered -= bytes;
+        let mut locked = lock(&self.locked);
+        locked.bytes.registered -= bytes;
         if outcome.is_err() {
-            ledger.bytes.stuck += bytes;
+            locked.bytes.stuck += bytes;
         }
     }
 }
@@ -239,22 +239,22 @@ unsafe impl PageLock for CudaHostMemory {
         }
         let bytes = memory.capacity as u64;
         {
-            let mut ledger = lock(&self.ledger);
-            if bytes > self.limit.saturating_sub(ledger.bytes.registered) {
-                ledger.bytes.refused_by_limit += bytes;
-                ledger.bytes.refused_blocks += 1;
+            let mut locked = lock(&self.locked);
+            if bytes > self.limit.saturating_sub(locked.bytes.registered) {
+                locked.bytes.refused_by_limit += bytes;
+                locked.bytes.refused_blocks += 1;
                 return;
             }
-            ledger.bytes.registered += bytes;
+            locked.bytes.registered += bytes;
         }
         let address = memory.address.as_ptr();
         match self.driver.register(&self.context, address, memory.capacity) {
             Err(code) => self.refused(bytes, code),
             Ok(()) => {
-                let mut ledger = lock(&self.ledger);
-                ledger.blocks.insert(address as usize, bytes);
-                ledger.bytes.registered_blocks += 1;
-                ledger.bytes.peak = ledger.bytes.peak.max(ledger.bytes.registered);
+                let mut locked = lock(&self.locked);
+                locked.blocks.insert(address as usize, bytes);
+                locked.bytes.registered_blocks += 1;
+                locked.bytes.peak = locked.bytes.peak.max(locked.bytes.registered);
             }
         }
     }
@@ -264,7 +264,7 @@ unsafe impl PageLock for CudaHostMemory {
             return;
         }
         let address = memory.address.as_ptr();
-        let locked = lock(&self.ledger).blocks.remove(&(address as usize));
+        let locked = lock(&self.locked).blocks.remove(&(address as usize));
         if let Some(bytes) = locked {
             self.unregister(address, bytes);
         }
@@ -277,7 +277,7 @@ impl Drop for CudaHostMemory {
             return;
         }
         // A pool unlocks all it has locked; this is for whoever did not.
-        let left = std::mem::take(&mut lock(&self.ledger).blocks);
+        let left = std::mem::take(&mut lock(&self.locked).blocks);
         for (address, bytes) in left {
             self.unregister(address as *mut u8, bytes);
         }

@@ -53,7 +53,7 @@ impl Buffer {
 
 /// One value of varying length.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct LooseValue {
     pub(crate) data: Buffer,
     pub(crate) shape: Vec<usize>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Parcel {
     /// The fixed values, if they are not written to a slot directly.
     pub(crate) record: Buffer,
     /// The values of varying length.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<LooseValue>,
     /// Which fields the sample's author has written.
     pub(crate) written: Vec<bool>,
 }
@@ -74,7 +74,7 @@ impl Parcel {
     pub(crate) fn reset(&mut self, record_bytes: usize, parts: usize, fields: usize) {
         self.record.set_len(record_bytes);
         if self.parts.len() != parts {
-            self.parts.resize_with(parts, Part::default);
+            self.parts.resize_with(parts, LooseValue::default);
         }
         self.written.clear();
         self.written.resize(fields, false);

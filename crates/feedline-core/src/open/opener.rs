@@ -87,7 +87,7 @@ pub(crate) enum Opened {
 }
 
 /// Which samples a batch has.
-struct Members {
+struct Planned {
     positions: Positions,
     indices: Vec<SampleIndex>,
 }
@@ -129,7 +129,7 @@ impl Opener {
                 return self.pass_over(prepared, id, positions, error);
             }
         };
-        let Members { positions, indices } = members;
+        let Planned { positions, indices } = members;
         let (draft, stock) = match &self.composer {
             None => {
                 let members = (indices.clone(), positions.listed());
@@ -216,7 +216,7 @@ impl Opener {
         prepared: &NextBatch,
         id: BatchId,
         slots: u32,
-    ) -> Result<Members, OutOfMemory> {
+    ) -> Result<Planned, OutOfMemory> {
         let planned = prepared.epoch.as_ref();
         let (course, plan) = planned.expect("planned before a batch of it is opened");
         let mut indices = Vec::new();
@@ -240,7 +240,7 @@ impl Opener {
                 indices.extend(positions.iter().map(|p| plan.index(Position(*p))));
             }
         }
-        Ok(Members { positions, indices })
+        Ok(Planned { positions, indices })
     }
 
     /// Cuts a lot into jobs. Returns how many.

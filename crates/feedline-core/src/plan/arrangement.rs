@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::SampleIndex;
 
 /// An order that has been checked and holds its tables.
-pub(crate) trait BatchLayout: Send + Sync {
+pub(crate) trait CheckedOrder: Send + Sync {
     /// The order's name, for people.
     fn name(&self) -> &'static str;
 
@@ -27,7 +27,7 @@ pub(crate) trait BatchLayout: Send + Sync {
     }
 
     /// The same order for ranks that consume `step` at a time, if that makes a difference.
-    fn with_step(&self, _step: u64) -> Option<Box<dyn BatchLayout>> {
+    fn with_step(&self, _step: u64) -> Option<Box<dyn CheckedOrder>> {
         None
     }
 

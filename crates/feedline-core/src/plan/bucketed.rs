@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, BatchLayout, split_run};
+use super::arrangement::{Arrangement, CheckedOrder, split_run};
 use super::error::PlanError;
 use super::key::{Key, Purpose};
 use super::shuffle::Shuffle;
@@ -55,7 +55,7 @@ impl Bucketed {
     }
 }
 
-impl BatchLayout for Bucketed {
+impl CheckedOrder for Bucketed {
     fn name(&self) -> &'static str {
         "bucketed by length"
     }
@@ -86,10 +86,10 @@ impl BatchLayout for Bucketed {
         Some(self.cut.step)
     }
 
-    fn with_step(&self, step: u64) -> Option<Box<dyn BatchLayout>> {
+    fn with_step(&self, step: u64) -> Option<Box<dyn CheckedOrder>> {
         let step = step.clamp(1, self.cut.n);
         let other = step != self.cut.step;
-        other.then(|| -> Box<dyn BatchLayout> {
+        other.then(|| -> Box<dyn CheckedOrder> {
             let by_length = Arc::clone(&self.by_length);
             Box::new(Bucketed { by_length, cut: Cut { step, ..self.cut } })
         })

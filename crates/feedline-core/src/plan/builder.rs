@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::arrangement::BatchLayout;
+use super::arrangement::CheckedOrder;
 use super::boundary::{Boundary, Share};
 use super::epoch::EpochPlan;
 use super::error::PlanError;
@@ -32,7 +32,7 @@ struct Inner {
     boundary: Boundary,
     rank: u64,
     world: u64,
-    layout: Box<dyn BatchLayout>,
+    layout: Box<dyn CheckedOrder>,
     /// The layout's, kept here because every index asks for it.
     positions: u64,
     share: Share,

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, BatchLayout};
+use super::arrangement::{Arrangement, CheckedOrder};
 use super::error::PlanError;
 use super::key::{Key, Purpose};
 use super::order::Part;
@@ -75,7 +75,7 @@ fn quotas(parts: &[Part], largest: f64, samples: u64) -> Vec<u64> {
     quotas
 }
 
-impl BatchLayout for Mixed {
+impl CheckedOrder for Mixed {
     fn name(&self) -> &'static str {
         "mixed"
     }

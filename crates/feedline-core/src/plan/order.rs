@@ -1,6 +1,6 @@
 //! The orders a plan can have, as a user asks for them.
 
-use super::arrangement::BatchLayout;
+use super::arrangement::CheckedOrder;
 use super::bucketed::Bucketed;
 use super::error::PlanError;
 use super::fingerprint::Fingerprint;
@@ -92,7 +92,7 @@ pub struct Part {
 
 impl Order {
     /// Checks the order and builds its tables. `step` is what all ranks consume at a time.
-    pub(crate) fn lay_out(self, n: u64, step: u64) -> Result<Box<dyn BatchLayout>, PlanError> {
+    pub(crate) fn lay_out(self, n: u64, step: u64) -> Result<Box<dyn CheckedOrder>, PlanError> {
         Ok(match self {
             Order::Sequential => Box::new(Sequential { n }),
             Order::Shuffled => Box::new(Shuffled { n }),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, BatchLayout};
+use super::arrangement::{Arrangement, CheckedOrder};
 
 #[derive(Copy, Clone)]
 pub(crate) struct Sequential {
     pub(crate) n: u64,
 }
 
-impl BatchLayout for Sequential {
+impl CheckedOrder for Sequential {
     fn name(&self) -> &'static str {
         "sequential"
     }

@@ -26,11 +26,11 @@ const DECK_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Shuffle {
     n: u64,
-    form: Form,
+    method: Method,
 }
 
 #[derive(Clone, Debug)]
-enum Form {
+enum Method {
     Deck([u8; DECK_MAX]),
     Table(Box<[u16]>),
     Network(Feistel),
@@ -44,20 +44,20 @@ impl Shuffle {
         }
         let mut table: Box<[u16]> = (0..n as u16).collect();
         fisher_yates(&mut table, key);
-        Self { n, form: Form::Table(table) }
+        Self { n, method: Method::Table(table) }
     }
 
     /// As [`Shuffle::new`], but never with a table: for permutations made by the million, such as
     /// those of windows. Between the two sizes where `new` takes a table the result differs from it.
     pub(crate) fn compact(n: u64, key: Key) -> Self {
-        let form = if n <= DECK_MAX as u64 {
+        let method = if n <= DECK_MAX as u64 {
             let mut deck = std::array::from_fn(|i| i as u8);
             fisher_yates(&mut deck[..n as usize], key);
-            Form::Deck(deck)
+            Method::Deck(deck)
         } else {
-            Form::Network(Feistel::new(n, key))
+            Method::Network(Feistel::new(n, key))
         };
-        Self { n, form }
+        Self { n, method }
     }
 
     /// How many numbers are permuted.
@@ -69,10 +69,10 @@ impl Shuffle {
     #[inline]
     pub fn apply(&self, i: u64) -> u64 {
         let i = self.wrap(i);
-        match &self.form {
-            Form::Deck(deck) => u64::from(deck[i as usize]),
-            Form::Table(table) => u64::from(table[i as usize]),
-            Form::Network(network) => network.apply(i),
+        match &self.method {
+            Method::Deck(deck) => u64::from(deck[i as usize]),
+            Method::Table(table) => u64::from(table[i as usize]),
+            Method::Network(network) => network.apply(i),
         }
     }
 
@@ -81,10 +81,10 @@ impl Shuffle {
     pub fn invert(&self, y: u64) -> u64 {
         let y = self.wrap(y);
         let place = |found: Option<usize>| found.expect("a permutation holds every number") as u64;
-        match &self.form {
-            Form::Deck(deck) => place(deck.iter().position(|&entry| u64::from(entry) == y)),
-            Form::Table(table) => place(table.iter().position(|&entry| u64::from(entry) == y)),
-            Form::Network(network) => network.invert(y),
+        match &self.method {
+            Method::Deck(deck) => place(deck.iter().position(|&entry| u64::from(entry) == y)),
+            Method::Table(table) => place(table.iter().position(|&entry| u64::from(entry) == y)),
+            Method::Network(network) => network.invert(y),
         }
     }
 
@@ -99,21 +99,21 @@ impl Shuffle {
 
     /// Replaces places, all below `n`, by the numbers there.
     pub(crate) fn apply_all(&self, places: &mut [SampleIndex]) {
-        match &self.form {
-            Form::Deck(deck) => {
+        match &self.method {
+            Method::Deck(deck) => {
                 places.iter_mut().for_each(|slot| slot.0 = u64::from(deck[slot.0 as usize]));
             }
-            Form::Table(table) => {
+            Method::Table(table) => {
                 places.iter_mut().for_each(|slot| slot.0 = u64::from(table[slot.0 as usize]));
             }
-            Form::Network(network) => network.apply_all(places),
+            Method::Network(network) => network.apply_all(places),
         }
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        match &self.form {
-            Form::Table(table) => size_of_val::<[u16]>(table),
-            Form::Deck(_) | Form::Network(_) => 0,
+        match &self.method {
+            Method::Table(table) => size_of_val::<[u16]>(table),
+            Method::Deck(_) | Method::Network(_) => 0,
         }
     }
 

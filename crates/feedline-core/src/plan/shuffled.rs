@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, BatchLayout};
+use super::arrangement::{Arrangement, CheckedOrder};
 use super::key::Key;
 use super::shuffle::Shuffle;
 
@@ -11,7 +11,7 @@ pub(crate) struct Shuffled {
     pub(crate) n: u64,
 }
 
-impl BatchLayout for Shuffled {
+impl CheckedOrder for Shuffled {
     fn name(&self) -> &'static str {
         "shuffled"
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, BatchLayout};
+use super::arrangement::{Arrangement, CheckedOrder};
 use super::error::PlanError;
 use super::key::Key;
 use super::shuffle::Shuffle;
@@ -60,7 +60,7 @@ impl Subset {
     }
 }
 
-impl BatchLayout for Subset {
+impl CheckedOrder for Subset {
     fn name(&self) -> &'static str {
         if self.shuffle { "shuffled subset" } else { "subset" }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, BatchLayout};
+use super::arrangement::{Arrangement, CheckedOrder};
 use super::error::PlanError;
 use super::key::{Key, Purpose};
 use super::weights;
@@ -67,7 +67,7 @@ fn fraction(share: f64) -> u32 {
     rounded.max(u32::from(share > 0.0))
 }
 
-impl BatchLayout for Weighted {
+impl CheckedOrder for Weighted {
     fn name(&self) -> &'static str {
         "weighted with replacement"
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, BatchLayout, split_run};
+use super::arrangement::{Arrangement, CheckedOrder, split_run};
 use super::error::PlanError;
 use super::key::{Key, Purpose};
 use super::order::Shards;
@@ -49,7 +49,7 @@ impl Windowed {
     }
 }
 
-impl BatchLayout for Windowed {
+impl CheckedOrder for Windowed {
     fn name(&self) -> &'static str {
         "windowed"
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::SampleIndex;
-use super::arrangement::{Arrangement, BatchLayout};
+use super::arrangement::{Arrangement, CheckedOrder};
 use super::error::PlanError;
 use super::key::{Key, Purpose, unit};
 use super::weights;
@@ -36,7 +36,7 @@ impl WithoutReplacement {
     }
 }
 
-impl BatchLayout for WithoutReplacement {
+impl CheckedOrder for WithoutReplacement {
     fn name(&self) -> &'static str {
         "weighted without replacement"
     }

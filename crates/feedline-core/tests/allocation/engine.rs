@@ -7,7 +7,7 @@ use feedline_core::{
     SampleIndex, Stage,
 };
 
-use crate::ledger::{allocations, alone};
+use crate::counting::{allocations, alone};
 
 /// Batches per epoch, whatever their size.
 const BATCHES: u64 = 40;

@@ -2,7 +2,7 @@
 
 use feedline_core::schedule::{Job, MakePolicy, Policy, PolicyKind};
 
-use crate::ledger::{allocations, alone};
+use crate::counting::{allocations, alone};
 
 const JOBS: u64 = 64;
 

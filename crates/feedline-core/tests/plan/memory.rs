@@ -1,6 +1,6 @@
 use feedline_core::plan::{EpochPlan, Order, Part, Plan, Position, SampleIndex, Shards};
 
-use crate::ledger::kept;
+use crate::counting::kept;
 
 /// What a plan and an epoch may keep besides tables: the structs behind their shared pointers.
 const STRUCTS: isize = 1024;

@@ -53,7 +53,7 @@ pub struct DiskStore {
     /// What the samples are, in 64 bits.
     pipeline: u64,
     /// `None` where the folder may not be written to.
-    ledger: Option<Ledger>,
+    used_bytes: Option<UsedBytes>,
     limit: u64,
     /// Set when the disk refuses: reading goes on, writing does not.
     refused: AtomicBool,
@@ -87,21 +87,21 @@ impl DiskStore {
         fs::create_dir_all(folder).map_err(refuse("make", folder))?;
         let about = describe(dataset, recipe);
         check_recipe(folder, &about)?;
-        let ledger = match Ledger::open(folder, watch) {
+        let used_bytes = match UsedBytes::open(folder, watch) {
             Err(SourceError::Io { source, .. }) if cannot_be_written(&source) => None,
             opened => Some(opened?),
         };
         Ok(DiskStore {
             folder: folder.to_path_buf(),
             pipeline: XxHash3_64::oneshot(about.as_bytes()),
-            refused: AtomicBool::new(ledger.is_none()),
-            ledger,
+            refused: AtomicBool::new(used_bytes.is_none()),
+            used_bytes,
             limit,
         })
     }
 
     fn path(&self, index: SampleIndex) -> PathBuf {
-        shelf(&self.folder, index.0 % FANOUT).join(format!("{:020}.sample", index.0))
+        subfolder(&self.folder, index.0 % FANOUT).join(format!("{:020}.sample", index.0))
     }
 
     fn write(&self, index: SampleIndex, sample: &[u8]) -> io::Result<()> {
@@ -184,14 +184,15 @@ impl Store for DiskStore {
     }
 
     fn put(&self, index: SampleIndex, sample: &[u8]) {
-        let Some(ledger) = self.ledger.as_ref().filter(|_| !self.refused.load(Ordering::Relaxed))
+        let Some(used_bytes) =
+            self.used_bytes.as_ref().filter(|_| !self.refused.load(Ordering::Relaxed))
         else {
             return;
         };
         let bytes = (Label::BYTES + sample.len()) as u64;
         // A damaged entry, or one that another process has made meanwhile: it is replaced.
         let replaced = fs::symlink_metadata(self.path(index)).map_or(0, |file| file.len());
-        let room = ledger.change(|used| {
+        let room = used_bytes.change(|used| {
             let after = used.saturating_add(bytes);
             (after.saturating_sub(replaced) <= self.limit).then_some(after)
         });
@@ -202,7 +203,7 @@ impl Store for DiskStore {
             let written = self.write(index, sample);
             let off = if written.is_ok() { replaced } else { bytes };
             if off > 0 {
-                ledger.change(|used| Some(used.saturating_sub(off)))?;
+                used_bytes.change(|used| Some(used.saturating_sub(off)))?;
             }
             match written {
                 Err(error) if concerns_one(&error) => Ok(()),
@@ -217,33 +218,33 @@ impl Store for DiskStore {
 
     fn used(&self) -> u64 {
         let counted = || count_files(&self.folder, false, &mut |_| ControlFlow::Continue(()));
-        let noted = self.ledger.as_ref().and_then(|ledger| ledger.read().ok());
+        let noted = self.used_bytes.as_ref().and_then(|used_bytes| used_bytes.read().ok());
         noted.unwrap_or_else(|| counted().unwrap_or(0))
     }
 }
 
 /// The count of bytes that all processes share, and the lock that says the folder is in use.
-struct Ledger {
+struct UsedBytes {
     used: PathBuf,
     _open: File,
 }
 
-impl Ledger {
-    fn open(folder: &Path, watch: Watch<'_>) -> Result<Ledger, SourceError> {
+impl UsedBytes {
+    fn open(folder: &Path, watch: Watch<'_>) -> Result<UsedBytes, SourceError> {
         let path = folder.join("open");
         let open = open_writable(&path).map_err(refuse("open", &path))?;
         let alone = open.try_lock().is_ok();
-        let ledger = Ledger { used: folder.join("used"), _open: open };
+        let used_bytes = UsedBytes { used: folder.join("used"), _open: open };
         if alone {
             let count = count_files(folder, true, watch)?;
-            let used = &ledger.used;
+            let used = &used_bytes.used;
             let count_is = |file: &File| write_count(file, count).and_then(|()| file.set_len(8));
             open_writable(used).and_then(|file| count_is(&file)).map_err(refuse("write", used))?;
         }
         // From exclusive to shared, so others may come now; or behind the one who counts.
         loop {
-            match ledger._open.try_lock_shared() {
-                Ok(()) => return Ok(ledger),
+            match used_bytes._open.try_lock_shared() {
+                Ok(()) => return Ok(used_bytes),
                 Err(TryLockError::WouldBlock) if watch(0).is_break() => {
                     return Err(SourceError::Interrupted);
                 }
@@ -369,7 +370,7 @@ fn leave_note(folder: &Path, path: &Path, about: &str) -> io::Result<()> {
 }
 
 /// One of the folders in the folder.
-fn shelf(folder: &Path, number: u64) -> PathBuf {
+fn subfolder(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:02x}"))
 }
 
@@ -378,7 +379,7 @@ fn shelf(folder: &Path, number: u64) -> PathBuf {
 fn count_files(folder: &Path, tidy: bool, watch: Watch<'_>) -> Result<u64, SourceError> {
     let (mut bytes, mut files) = (0_u64, 0_u64);
     for number in 0..FANOUT {
-        for file in fs::read_dir(shelf(folder, number)).into_iter().flatten().flatten() {
+        for file in fs::read_dir(subfolder(folder, number)).into_iter().flatten().flatten() {
             files += 1;
             if files.is_multiple_of(1024) && watch(files).is_break() {
                 return Err(SourceError::Interrupted);

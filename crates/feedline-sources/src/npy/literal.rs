@@ -17,7 +17,7 @@ pub(super) struct Fields<'a> {
 const MOST_AXES: usize = 64;
 
 pub(super) fn parse(text: &str) -> Result<Fields<'_>, HeaderError> {
-    let mut at = Cursor { text, at: 0 };
+    let mut at = Scanner { text, at: 0 };
     let (mut descr, mut fortran_order, mut shape) = (None, None, None);
     at.expect('{')?;
     while !at.take('}') {
@@ -53,12 +53,12 @@ fn short(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-struct Cursor<'a> {
+struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> Scanner<'a> {
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }

@@ -7,10 +7,10 @@ thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-struct Ledger;
+struct Counting;
 
 #[global_allocator]
-static LEDGER: Ledger = Ledger;
+static ALLOCATOR: Counting = Counting;
 
 fn book(bytes: isize) {
     // A thread that is being torn down may still free memory; it is measuring nothing then.
@@ -19,7 +19,7 @@ fn book(bytes: isize) {
 
 // SAFETY: every call goes to the system allocator unchanged; the counter is a plain thread-local
 // without destructor, which never allocates.
-unsafe impl GlobalAlloc for Ledger {
+unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         book(layout.size() as isize);
         // SAFETY: the caller's promise about `layout` is passed on.

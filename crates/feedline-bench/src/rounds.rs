@@ -1,4 +1,4 @@
-//! The course of a contest, turn by turn.
+//! The rounds of a contest, turn by turn.
 //!
 //! Everything that holds a contest goes through here: [`Contest`](crate::Contest) calls closures between
 //! the steps, a binding to another language calls whatever it likes.
@@ -30,23 +30,23 @@ pub struct Turn {
 /// [`start`](Self::start) and [`stop`](Self::stop) in between narrow the measured interval.
 ///
 /// ```
-/// use feedline_bench::{Course, Digest, Header, Outcome, Recorder, Settings, SystemProbe};
+/// use feedline_bench::{Rounds, Digest, Header, Outcome, Recorder, Settings, SystemProbe};
 ///
 /// let mut settings = Settings::new("sum of numbers");
 /// settings.rounds = 2;
 /// let header = Header::new(settings, vec!["loop".into(), "formula".into()])?;
-/// let mut course = Course::begin(header, SystemProbe::new(), Recorder::none())?;
-/// while let Some(turn) = course.next_turn()? {
+/// let mut rounds = Rounds::begin(header, SystemProbe::new(), Recorder::none())?;
+/// while let Some(turn) = rounds.next_turn()? {
 ///     let n = 1000u64; // set-up that does not count
-///     course.start()?;
+///     rounds.start()?;
 ///     let sum: u64 = if turn.side == "loop" { (1..=n).sum() } else { n * (n + 1) / 2 };
-///     course.stop()?;
-///     course.finish(Outcome::items(n).digest(Digest::of(&sum.to_le_bytes())))?;
+///     rounds.stop()?;
+///     rounds.finish(Outcome::items(n).digest(Digest::of(&sum.to_le_bytes())))?;
 /// }
-/// assert!(course.report().disagreements.is_empty());
+/// assert!(rounds.report().disagreements.is_empty());
 /// # Ok::<(), feedline_bench::BenchError>(())
 /// ```
-pub struct Course {
+pub struct Rounds {
     transcript: Transcript,
     probe: Box<dyn Probe>,
     recorder: Recorder,
@@ -62,10 +62,10 @@ struct Open {
     stopped: Option<(Duration, Usage)>,
 }
 
-impl fmt::Debug for Course {
+impl fmt::Debug for Rounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let open = self.open.as_ref().map(|open| &open.turn);
-        f.debug_struct("Course")
+        f.debug_struct("Rounds")
             .field("transcript", &self.transcript)
             .field("given", &self.given)
             .field("turn", &open)
@@ -73,7 +73,7 @@ impl fmt::Debug for Course {
     }
 }
 
-impl Course {
+impl Rounds {
     /// Opens the contest and writes its header.
     pub fn begin(
         header: Header,

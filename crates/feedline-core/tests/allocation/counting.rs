@@ -9,14 +9,14 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 /// One measurement at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
-struct Ledger;
+struct Counting;
 
 #[global_allocator]
-static LEDGER: Ledger = Ledger;
+static ALLOCATOR: Counting = Counting;
 
 // SAFETY: every call goes to the system allocator unchanged; the counter is an atomic, which never
 // allocates.
-unsafe impl GlobalAlloc for Ledger {
+unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's promise about `layout` is passed on.
