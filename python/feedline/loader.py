@@ -116,7 +116,8 @@ class Loader(Generic[Batch]):
     memory
         Bytes that everything not yet delivered may take, as a number or such as ``"500MiB"``:
         batches, values of varying length, loaded bytes, idle blocks. Besides, each worker has the
-        sample it is at. ``None``: 2 GiB, or one batch if that is more.
+        sample it is at (and what a function of yours has returned), and shards that are streamed
+        have their `buffer`. ``None``: 2 GiB, or one batch if that is more.
     on_error
         ``"raise"``: a batch with a sample that cannot be made raises `feedline.errors.SampleError`;
         iteration goes on after it. ``"skip"``: the batch is shorter. ``"replace"``: another sample
