@@ -11,6 +11,7 @@ from typing_extensions import Buffer
 __all__ = [
     "__version__",
     "Array",
+    "Measures",
     "Memory",
     "NativeBatchSampler",
     "NativeContest",
