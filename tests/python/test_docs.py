@@ -121,9 +121,10 @@ def test_the_pages_build_without_a_warning_and_all_their_links_lead_somewhere(tm
         assert done.returncode == 0, done.stderr[-4000:]
 
 
-@pytest.mark.parametrize(
-    "module", ["feedline", "feedline.torch", "feedline.errors", "feedline.measure"]
-)
+MODULES = ["feedline", "feedline.torch", "feedline.errors", "feedline.stats", "feedline.measure"]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_the_reference_lists_every_public_name(module):
     listed = {}
     for line in (ROOT / "docs" / "reference" / "index.md").read_text("utf-8").splitlines():
