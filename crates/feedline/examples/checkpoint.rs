@@ -63,3 +63,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     Ok(())
 }
+
+#[test]
+fn the_missing_batches_come() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}

@@ -39,3 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", stats.explain());
     Ok(())
 }
+
+#[test]
+fn the_sum_is_right() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}
