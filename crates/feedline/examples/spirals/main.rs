@@ -72,7 +72,7 @@ impl Dataset for Records {
 
     /// What an error message about a sample says.
     fn origin(&self, index: SampleIndex) -> Option<String> {
-        Some(format!("record {index} of {}", self.path.display()))
+        Some(format!("record {} of {}", index.0, self.path.display()))
     }
 }
 

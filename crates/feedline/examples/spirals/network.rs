@@ -71,7 +71,7 @@ impl Layer {
     }
 
     fn sums(&self, inputs: &[f32]) -> impl Iterator<Item = f32> {
-        self.weights.chunks(self.inputs + 1).map(|row| {
+        self.weights.chunks(self.inputs + 1).map(move |row| {
             let (bias, weights) = row.split_last().expect("a bias at least");
             bias + weights.iter().zip(inputs).map(|(weight, input)| weight * input).sum::<f32>()
         })
