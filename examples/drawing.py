@@ -21,6 +21,7 @@ BLUE, ORANGE, GREEN, RED, GRAY = "#2563eb", "#ea8a1a", "#15803d", "#b91c1c", "#9
 
 plt.rcParams.update(
     {
+        "axes.axisbelow": True,
         "axes.edgecolor": GRAY,
         "axes.grid": True,
         "axes.spines.right": False,

@@ -89,7 +89,7 @@ def draw(runs: list[list[int]], used: np.ndarray, path: Path) -> None:
         right.bar_label(bars, fontsize=8)
     right.set_xticks(range(3), ["never", "once", "more often"])
     right.grid(visible=False)
-    right.set(title="How often each epoch used each photograph", ylabel="photographs")
+    right.set(title="How often each was used, by epoch", ylabel="photographs")
     drawing.save(figure, path)
 
 
@@ -108,7 +108,8 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     folder = photographs.make(arguments.out, photographs.QUICK) / "train"
     disturbed, undisturbed = arguments.out / "killed.npz", arguments.out / "undisturbed.npz"
-    for old in (disturbed, undisturbed):
+    # Also what kills of an earlier run have cut short.
+    for old in (disturbed, undisturbed, *arguments.out.glob(".killed.npz.*.part")):
         old.unlink(missing_ok=True)
 
     dice = random.Random(arguments.seed)

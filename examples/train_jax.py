@@ -97,7 +97,7 @@ def draw(losses: list[float], shown: list[tuple[np.ndarray, str]], path: Path) -
     right.set_title("What it calls photographs that it has not seen")
     for i, (pixels, name) in enumerate(shown):
         place = right.inset_axes((i % 4 / 4, 0.5 - i // 4 / 2, 0.24, 0.42))
-        place.imshow(pixels.clip(0, 1))
+        place.imshow(pixels.clip(0, 1), interpolation="nearest")
         place.set_axis_off()
         place.set_title(name, fontsize=9, fontweight="normal", loc="center", pad=2)
     drawing.save(figure, path)

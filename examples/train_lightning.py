@@ -97,7 +97,7 @@ def draw(network: Network, stopped: int, path: Path) -> None:
     names = photographs.CLASSES
     right.imshow(network.confusion, cmap="Blues")
     right.grid(visible=False)
-    right.set(title="Test photographs: what, and taken for what", ylabel="is", xlabel="taken for")
+    right.set(title="Test photographs", ylabel="is", xlabel="taken for")
     right.set_xticks(range(len(names)), names)
     right.set_yticks(range(len(names)), names)
     most = network.confusion.max()

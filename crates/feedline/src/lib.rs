@@ -46,7 +46,8 @@
 //! * **Files**: [`sources`] has readers of file formats, [`ops`] has what makes tensors of their
 //!   content, [`model`] has the theory to predict what more workers would bring.
 //!
-//! The folder `examples/` has programs to start from: `squares`, `npy_shuffle` and `checkpoint`.
+//! The folder `examples/` has programs to start from: `squares`, `spirals`, `npy_shuffle` and
+//! `checkpoint`.
 
 /// The README's program runs with the examples.
 #[cfg(doctest)]
