@@ -20,6 +20,10 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/feedline
 LAST_RESORT := 7200
 DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
+# How the wheel is built: `quick` to try and to test it, `release` for all that is measured or published.
+PROFILE ?= quick
+bench wheel check-wheel release-check: PROFILE := release
+
 # rustup keeps its toolchains next to .cargo. With another HOME than that of the user who
 # installed it, cargo on the PATH still leads there.
 ifeq ($(RUSTUP_HOME)$(wildcard $(HOME)/.rustup/toolchains/*),)
@@ -79,7 +83,7 @@ wheel: target/wheels/.built ## Build the wheel into target/wheels/
 	@ls -l target/wheels/*.whl
 
 stubs: target/wheels/.built ## Regenerate python/feedline/_feedline.pyi from the extension module
-	@$(STEP) stubs scripts/stubs write
+	@$(STEP) stubs scripts/stubs write $(PROFILE)
 
 # Model checking replaces the atomics, so it has a build of its own. Link-time optimisation would
 # cost more than it saves.
@@ -134,7 +138,7 @@ lint-clippy: $(VENV)/.ready
 	@$(STEP) lint-clippy cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 
 lint-stubs: target/wheels/.built
-	@$(STEP) lint-stubs scripts/stubs check
+	@$(STEP) lint-stubs scripts/stubs check $(PROFILE)
 
 lint-types: $(VENV)/.installed
 	@$(STEP) lint-types scripts/lint-types
@@ -193,11 +197,11 @@ wheel_sources := Cargo.toml Cargo.lock pyproject.toml README.md $(wildcard LICEN
 
 target/wheels/.sources: force
 	@mkdir -p $(@D); \
-	printf '%s\n' $(wheel_sources) | cmp --silent - $@ || printf '%s\n' $(wheel_sources) >$@
+	printf '%s\n' $(PROFILE) $(wheel_sources) | cmp --silent - $@ || printf '%s\n' $(PROFILE) $(wheel_sources) >$@
 
 target/wheels/.built: $(VENV)/.ready target/wheels/.sources $(wheel_sources)
 	@rm -rf target/wheels/*.whl target/debug-symbols
-	@$(STEP) wheel $(BIN)/maturin build --release --locked --quiet \
+	@$(STEP) wheel $(BIN)/maturin build --profile $(PROFILE) --locked --quiet \
 	  --interpreter $(BIN)/python --out target/wheels
 	@$(STEP) wheel-symbols scripts/split-debug target/wheels target/debug-symbols
 	@touch $@
