@@ -96,3 +96,45 @@ fn a_failing_alteration_is_the_batchs_error() {
         assert!(errors[1].to_string().contains("alter"), "{}", errors[1]);
     }
 }
+
+/// Makes one array of how many samples there are, whatever there was.
+struct Counts;
+
+impl Alter for Counts {
+    fn alter(&self, batch: &mut Assembled<'_>) -> Result<(), Cause> {
+        let count = batch.len() as i64;
+        assert_eq!(batch.is_empty(), count == 0);
+        let first = batch.key().index.0 as i64;
+        batch.remake(|old, out| {
+            assert_eq!(old.len(), 2, "those of the dataset");
+            out.array::<i64>("count and first", &[2])?.copy_from_slice(&[count, first]);
+            let bytes = out.array_bytes("two", feedline_core::DType::F32, &[1, 2])?;
+            bytes.fill(0);
+            Ok(())
+        })
+    }
+
+    fn takes_empty(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn all_arrays_may_become_others_also_those_of_batches_without_samples() {
+    let some = Numbers { n: 7, does: |i| if i < 3 { Ok(()) } else { Err("no".into()) } };
+    let loader = Loader::builder(some)
+        .batch_size(3)
+        .workers(2)
+        .on_error(OnError::Skip)
+        .alter(Counts)
+        .build()
+        .unwrap();
+    let mut counts = Vec::new();
+    for batch in loader.epoch() {
+        let batch = batch.unwrap();
+        counts.push(batch.get("count and first").unwrap().as_slice::<i64>().unwrap().to_vec());
+        assert_eq!(batch.get("two").unwrap().shape(), [1, 2]);
+        assert_eq!(batch.arrays().len(), 2);
+    }
+    assert_eq!(counts, [[3, 0], [0, 3], [0, 6]]);
+}

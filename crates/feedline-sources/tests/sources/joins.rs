@@ -3,7 +3,7 @@ use std::sync::Arc;
 use feedline_core::{
     Batch, Cause, DType, Dataset, Field, Group, Loader, Ragged, Sample, SampleIndex,
 };
-use feedline_sources::{Concat, Select, SourceError, Zip};
+use feedline_sources::{Concat, Select, SourceError, Zip, only};
 
 use crate::common::all;
 
@@ -132,4 +132,70 @@ fn joins_nest() {
     let batch = all(Zip::by_place(beside).unwrap());
     assert_eq!(batch.get("n").unwrap().as_slice::<u64>().unwrap(), [103, 0, 3, 100]);
     assert_eq!(batch.get("1").unwrap().as_slice::<u64>().unwrap(), [50, 51, 52, 53]);
+}
+
+#[test]
+fn equally_spaced_samples_come_forwards_and_backwards() {
+    let spaced = |first, step, count| {
+        Select::spaced(part(0, 10), first, step, count).map(|select| in_batches(select, 4))
+    };
+    assert_eq!(spaced(1, 3, 3).unwrap(), [1, 4, 7]);
+    assert_eq!(spaced(9, -4, 3).unwrap(), [9, 5, 1]);
+    assert_eq!(spaced(5, 0, 2).unwrap(), [5, 5]);
+    assert!(Select::spaced(part(0, 10), 99, 1, 0).unwrap().is_empty());
+    for (first, step, count) in
+        [(1, 3, 4), (9, -4, 4), (10, 1, 1), (0, i64::MAX, 3), (0, 1, u64::MAX)]
+    {
+        let refused = spaced(first, step, count).unwrap_err();
+        assert!(matches!(refused, SourceError::NoSuchSample { len: 10, .. }), "{refused}");
+    }
+}
+
+#[test]
+fn repeated_samples_come_again_after_the_last() {
+    let twice = Select::repeated(part(5, 3), 2).unwrap();
+    assert_eq!(twice.origin(SampleIndex(4)).unwrap(), "number 6");
+    assert_eq!(twice.origin(SampleIndex(6)), None);
+    assert_eq!(in_batches(twice, 4), [5, 6, 7, 5, 6, 7]);
+    assert!(Select::repeated(part(0, 0), 7).unwrap().is_empty());
+    let endless = Select::repeated(part(0, 3), u64::MAX);
+    assert!(matches!(endless.err(), Some(SourceError::TooManySamples)));
+}
+
+#[test]
+fn some_fields_are_made_without_the_others() {
+    struct Never;
+    impl Dataset for Never {
+        fn len(&self) -> u64 {
+            6
+        }
+        fn fields(&self) -> Vec<Field> {
+            vec![Field::fixed("never", DType::U64, [])]
+        }
+        fn build(&self, _raw: &[u8], _sample: &mut Sample<'_>) -> Result<(), Cause> {
+            Err("it was made".into())
+        }
+    }
+    let zip = Zip::by_place(vec![part(0, 6), Arc::new(Never), part(50, 6)]).unwrap();
+    let picked = Select::new(Arc::new(zip), vec![5, 0]).unwrap();
+    let joined = Concat::new(vec![Arc::new(picked)]).unwrap();
+    let joined: Arc<dyn Dataset> = Arc::new(joined);
+    let batch = all(only(&joined, &[2, 0]).unwrap());
+    let names: Vec<_> = batch.arrays().iter().map(|array| array.name()).collect();
+    assert_eq!(names, ["2", "n"]);
+    assert_eq!(batch.get("2").unwrap().as_slice::<u64>().unwrap(), [55, 50]);
+    assert_eq!(numbers(&batch), [55, 50]);
+    assert!(Arc::ptr_eq(&only(&joined, &[0, 1, 2]).unwrap(), &joined), "all of them are itself");
+    assert!(only(&part(0, 6), &[]).is_none());
+}
+
+#[test]
+fn parts_whose_fields_are_called_differently_are_joined_by_place() {
+    let zip = Zip::by_place(vec![part(0, 2), part(5, 2)]).unwrap();
+    let other = Zip::by_place(vec![part(9, 1), part(9, 1)]).unwrap();
+    let renamed = other.only(&[1, 0]).unwrap();
+    assert!(Concat::new(vec![Arc::new(zip), Arc::clone(&renamed)]).is_err());
+    let zip = Zip::by_place(vec![part(0, 2), part(5, 2)]).unwrap();
+    let joined = all(Concat::by_place(vec![Arc::new(zip), renamed]).unwrap());
+    assert_eq!(joined.get("n").unwrap().as_slice::<u64>().unwrap(), [0, 1, 9]);
 }
