@@ -156,7 +156,7 @@ def drawn(
         view = fields[look.place][0].removeprefix("image")
         tiles.append(
             [
-                _fitted(_annotated(picture, sample, fields, view), size)
+                _tile(picture, sample, fields, view, size)
                 for picture, sample in zip(pixels, samples, strict=True)
             ]
         )
@@ -198,58 +198,66 @@ def _as_bytes(pictures: list[npt.NDArray[np.float64]], scale: Scale | None) -> l
     return [picture if picture.shape[2] == 3 else picture[..., :1].repeat(3, 2) for picture in made]
 
 
-def _annotated(picture: Pixels, sample: Sequence[Any], fields: Fields, view: str) -> Pixels:
-    """Return a picture with its mask, boxes and points over it."""
+def _tile(picture: Pixels, sample: Sequence[Any], fields: Fields, view: str, size: int) -> Pixels:
+    """Return a picture of at most `size` with its mask, boxes and points over it."""
+    tile = _fitted(picture, size)
     beside = {
         name.removesuffix(view): np.asarray(value)
         for (name, *_), value in zip(fields, sample, strict=True)
         if name.removesuffix(view) in ("mask", "boxes", "keypoints")
     }
-    picture = np.ascontiguousarray(picture).copy()
+    height, width = tile.shape[:2]
+    down, right = height / picture.shape[0], width / picture.shape[1]
     mask = beside.get("mask")
     if mask is not None and mask.shape == picture.shape[:2]:
+        rows = ((np.arange(height) + 0.5) / down).astype(np.int64)
+        columns = ((np.arange(width) + 0.5) / right).astype(np.int64)
+        mask = mask[np.ix_(rows, columns)].astype(np.int64)
         known = mask > 0
-        colours = _COLOURS[mask.astype(np.int64) % len(_COLOURS)]
-        picture[known] = (picture[known] // 2) + (colours[known] // 2)
-    for i, (x0, y0, x1, y1) in enumerate(beside.get("boxes", np.empty((0, 4)))):
-        _outline(picture, (x0, y0, x1, y1), _COLOURS[i % len(_COLOURS)])
-    for i, (x, y) in enumerate(beside.get("keypoints", np.empty((0, 2)))):
-        r = max(1, min(picture.shape[:2]) // 100)
-        if np.isfinite(x + y):
-            top, left = max(int(y) - r, 0), max(int(x) - r, 0)
-            picture[top : int(y) + r + 1, left : int(x) + r + 1] = _COLOURS[i % len(_COLOURS)]
-    return picture
+        tile[known] = tile[known] // 2 + _COLOURS[mask % len(_COLOURS)][known] // 2
+    line, radius = max(1, size // 64), max(1, size // 64)
+    for i, box in enumerate(beside.get("boxes", np.empty((0, 4)))):
+        scaled = np.asarray(box, np.float64) * (right, down, right, down)
+        _outline(tile, scaled, _COLOURS[i % len(_COLOURS)], line)
+    for i, point in enumerate(beside.get("keypoints", np.empty((0, 2)))):
+        x, y = np.asarray(point, np.float64) * (right, down)
+        if 0 <= x < width and 0 <= y < height:
+            top, left = max(int(y) - radius, 0), max(int(x) - radius, 0)
+            area = tile[top : int(y) + radius + 1, left : int(x) + radius + 1]
+            area[:] = _COLOURS[i % len(_COLOURS)]
+    return tile
 
 
-def _outline(picture: Pixels, box: tuple[float, ...], colour: Pixels) -> None:
+def _outline(tile: Pixels, box: npt.NDArray[np.float64], colour: Pixels, line: int) -> None:
     if not np.isfinite(box).all():
         return
-    height, width, _ = picture.shape
-    x0, x1 = (int(min(max(x, 0), width)) for x in (box[0], box[2]))
-    y0, y1 = (int(min(max(y, 0), height)) for y in (box[1], box[3]))
-    if x1 <= x0 or y1 <= y0:
-        return
-    line = max(1, min(height, width) // 100)
-    picture[y0 : y0 + line, x0:x1] = picture[max(y1 - line, y0) : y1, x0:x1] = colour
-    picture[y0:y1, x0 : x0 + line] = picture[y0:y1, max(x1 - line, x0) : x1] = colour
+    height, width, _ = tile.shape
+    x0, y0, x1, y1 = np.clip(np.rint(box), 0, (width, height, width, height)).astype(int)
+    if x1 > x0 and y1 > y0:
+        tile[y0 : y0 + line, x0:x1] = tile[max(y1 - line, y0) : y1, x0:x1] = colour
+        tile[y0:y1, x0 : x0 + line] = tile[y0:y1, max(x1 - line, x0) : x1] = colour
 
 
 def _fitted(picture: Pixels, size: int) -> Pixels:
-    """Return a picture of at most `size`: every pixel several times, or means of several."""
+    """Return a picture of at most `size`: every pixel several times, or the mean of an area."""
     longest = max(*picture.shape[:2], 1)
     if longest <= size:
         times = size // longest
         return picture.repeat(times, 0).repeat(times, 1)
-    step = math.ceil(longest / size)
-    height, width = (max(side // step, 1) * step for side in picture.shape[:2])
-    padded = np.pad(
-        picture[:height, :width],
-        [(0, max(height - picture.shape[0], 0)), (0, max(width - picture.shape[1], 0)), (0, 0)],
-        mode="edge",
-    )
-    blocks = padded.reshape(height // step, step, width // step, step, 3)
-    means: Pixels = np.rint(blocks.mean((1, 3))).astype(np.uint8)
-    return means
+    height, width = (max(round(side * size / longest), 1) for side in picture.shape[:2])
+    down, right = _areas(picture.shape[0], height), _areas(picture.shape[1], width)
+    means = np.einsum("ab,bcx,dc->adx", down, picture, right, optimize=True)
+    shrunk: Pixels = np.rint(means).astype(np.uint8)
+    return shrunk
+
+
+def _areas(before: int, after: int) -> npt.NDArray[np.float64]:
+    """Return how much of each pixel before is in each pixel after."""
+    ends = np.linspace(0, before, after + 1)
+    at = np.arange(before)
+    covered = np.minimum(ends[1:, None], at + 1) - np.maximum(ends[:-1, None], at)
+    parts: npt.NDArray[np.float64] = np.clip(covered, 0, None) * (after / before)
+    return parts
 
 
 def _caption(label: Any, classes: list[str] | None) -> str:  # noqa: ANN401 - a number or weights
