@@ -159,9 +159,10 @@ test-python: $(VENV)/.installed
 check-features: $(VENV)/.uv
 	@$(STEP) check-features scripts/check-features
 
-# Packs every crate as for crates.io and builds it from its package, without anything beside it.
+# Packs every crate as for crates.io and builds it from its package, without anything beside it; all in
+# one target folder, so that what they share is compiled once.
 check-crates: $(VENV)/.uv
-	@$(STEP) check-crates cargo publish --workspace --dry-run --locked --quiet
+	@$(STEP) check-crates env CARGO_TARGET_DIR=$(CURDIR)/target cargo publish --workspace --dry-run --locked --quiet
 
 check-wheel: target/wheels/.built
 	@$(STEP) check-wheel scripts/wheel-check target/wheels/*.whl target/debug-symbols/*.debug
