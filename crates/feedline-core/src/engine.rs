@@ -156,6 +156,11 @@ impl Engine {
                 "logs are replayed in the order that the loader was built with; leave them out";
             return Err(BuildError::Conflict { first: "replay", second: "set_order", why });
         }
+        if self.plan().is_unbounded() {
+            let why = "its samples come as its iterator gives them";
+            let (first, second) = ("set_order", "an iterable dataset");
+            return Err(BuildError::Conflict { first, second, why });
+        }
         let plan = self.plan().with_order(order)?;
         match plan.samples().min(plan.batch_size()) {
             got if got > self.rows => Err(BuildError::LargerBatch { got, limit: self.rows }),
@@ -201,6 +206,9 @@ impl Engine {
     /// Where this engine goes on from a state.
     fn fit(&self, plan: &Plan, state: &State, forced: bool) -> Result<Start, StateError> {
         let start = state.fit(plan, &self.pipeline, forced)?;
+        if let Some(iterable) = self.runner.maker.dataset.iterable() {
+            state.check_iterable(plan, &start, iterable.shares())?;
+        }
         let batch_size = plan.batch_size();
         let check = |log: &OrderLog| log.check_start(&start, batch_size);
         self.opener.replay.iter().try_for_each(check)?;

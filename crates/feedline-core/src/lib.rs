@@ -77,4 +77,6 @@ pub use measure::{BatchTimes, ConsumerStats, Point, StageStats, Stats, Times, Wo
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
 pub use schedule::{MakePolicy, PolicyKind, Steals};
 pub use state::{State, StateError, StatePart};
-pub use work::{Cause, Dataset, Group, Sample, SampleKey, Scratch, Stage, WriteError};
+pub use work::{
+    Cause, Dataset, Group, Iterable, Pass, Sample, SampleKey, Samples, Scratch, Stage, WriteError,
+};

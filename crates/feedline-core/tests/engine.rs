@@ -4,6 +4,7 @@
 //! * `errors`: failing, panicking and hanging samples under each policy.
 //! * `fields`: fixed, ragged, packed, text; custom collation.
 //! * `alter`: batches changed as a whole.
+//! * `iterable`: samples that come one after the other, until there are no more.
 //! * `lifecycle`: epochs, dropping at any moment, budgets, states.
 //! * `ready`: batches of samples as they become ready.
 //! * `measures`: that the numbers add up.
@@ -18,6 +19,8 @@ mod common;
 mod errors;
 #[path = "engine/fields.rs"]
 mod fields;
+#[path = "engine/iterable.rs"]
+mod iterable;
 #[path = "engine/lifecycle.rs"]
 mod lifecycle;
 #[path = "engine/measures.rs"]

@@ -66,11 +66,11 @@ pub use counter::Counter;
 pub use feedline_core::{
     Alter, Array, Assembled, Batch, BatchSampler, BatchTimes, BatchWriter, Block, Boundary,
     BuildError, Cause, Collate, ConsumerStats, DType, Dataset, Delivery, Element, Epoch,
-    EpochToken, Error, Failure, Field, FieldError, FieldKey, Form, Group, Loader, LoaderBuilder,
-    MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory, PageLock, Plan,
-    Point, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex, SampleKey, SampleView,
-    Scratch, Stage, StageStats, State, StateError, StatePart, Stats, Steals, Times, WorkerStats,
-    WriteError, WrongType, plan, schedule, usable_cores,
+    EpochToken, Error, Failure, Field, FieldError, FieldKey, Form, Group, Iterable, Loader,
+    LoaderBuilder, MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory,
+    PageLock, Pass, Plan, Point, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex,
+    SampleKey, SampleView, Samples, Scratch, Stage, StageStats, State, StateError, StatePart,
+    Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan, schedule, usable_cores,
 };
 #[cfg(feature = "cuda")]
 pub use feedline_core::{CudaHostMemory, NoDriver, PinnedBytes};

@@ -44,7 +44,7 @@ pub struct Progress<I> {
 #[derive(Debug)]
 pub struct Meter {
     display: Display,
-    count: u64,
+    count: Option<u64>,
     done: u64,
     samples: u64,
     began: Option<Instant>,
@@ -66,8 +66,8 @@ enum Display {
 pub struct Figures {
     /// Batches that were delivered.
     pub done: u64,
-    /// Batches of the epoch.
-    pub count: u64,
+    /// Batches of the epoch; `None` where nobody knows.
+    pub count: Option<u64>,
     /// Whether no more will come.
     pub over: bool,
     rate: f64,
@@ -79,6 +79,7 @@ pub struct Figures {
 /// The figures change no faster than a person can read.
 const PAUSE: Duration = Duration::from_millis(200);
 const TEMPLATE: &str = "{bar:30} {pos}/{len} batches, {msg}, {eta} left";
+const WITHOUT_END: &str = "{spinner} {pos} batches, {msg}";
 
 impl<'a> Progress<Epoch<'a>> {
     /// Begins the next epoch of a loader.
@@ -91,9 +92,9 @@ impl<'a> Progress<Epoch<'a>> {
 }
 
 impl<I: Iterator<Item = Result<Batch, Error>>> Progress<I> {
-    /// Wraps any iterator over batches, of which `count` are expected.
+    /// Wraps any iterator over batches, of which `count` are expected; `None` if nobody knows.
     #[must_use]
-    pub fn over(batches: I, count: u64) -> Self {
+    pub fn over(batches: I, count: impl Into<Option<u64>>) -> Self {
         Progress { batches, meter: Meter::new(count) }
     }
 
@@ -114,9 +115,10 @@ impl<I: Iterator<Item = Result<Batch, Error>>> Progress<I> {
 }
 
 impl Meter {
-    /// A bar for `count` batches on standard error, or lines if that is no terminal.
+    /// A bar for `count` batches on standard error, or lines if that is no terminal. `None` if nobody knows how many.
     #[must_use]
-    pub fn new(count: u64) -> Meter {
+    pub fn new(count: impl Into<Option<u64>>) -> Meter {
+        let count = count.into();
         let target = ProgressDrawTarget::stderr();
         if target.is_hidden() {
             return Meter::shown_by(Display::Log(Lines::to_stderr()), count);
@@ -126,19 +128,20 @@ impl Meter {
 
     /// A meter that shows nothing itself: whoever tells it of batches gets [`Figures`] when they are due.
     #[must_use]
-    pub fn told(count: u64) -> Meter {
-        Meter::shown_by(Display::Caller, count)
+    pub fn told(count: impl Into<Option<u64>>) -> Meter {
+        Meter::shown_by(Display::Caller, count.into())
     }
 
-    fn drawn_to(target: ProgressDrawTarget, count: u64) -> Meter {
-        let style = ProgressStyle::with_template(TEMPLATE)
+    fn drawn_to(target: ProgressDrawTarget, count: Option<u64>) -> Meter {
+        let template = if count.is_some() { TEMPLATE } else { WITHOUT_END };
+        let style = ProgressStyle::with_template(template)
             .expect("the template is a constant that the tests have seen");
-        let bar = ProgressBar::with_draw_target(Some(count), target).with_style(style);
+        let bar = ProgressBar::with_draw_target(count, target).with_style(style);
         bar.set_message("waiting for the first");
         Meter::shown_by(Display::Bar(bar), count)
     }
 
-    fn shown_by(display: Display, count: u64) -> Meter {
+    fn shown_by(display: Display, count: Option<u64>) -> Meter {
         let (began, shown, waited) = (None, None, Duration::ZERO);
         Meter { display, count, done: 0, samples: 0, began, waited, shown, over: false }
     }
@@ -226,10 +229,13 @@ impl Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { done, count, elapsed, .. } = *self;
-        write!(f, "{done}/{count} batches, {}, ", self.rates())?;
-        if self.over {
-            return write!(f, "{} in all", clock(elapsed));
+        match count {
+            Some(count) => write!(f, "{done}/{count} batches, {}, ", self.rates())?,
+            None => write!(f, "{done} batches, {}, ", self.rates())?,
         }
+        let Some(count) = count.filter(|_| !self.over) else {
+            return write!(f, "{} in all", clock(elapsed));
+        };
         let left = elapsed.div_f64(done.max(1) as f64).mul_f64(count.saturating_sub(done) as f64);
         write!(f, "{} left", clock(left))
     }
@@ -318,7 +324,7 @@ mod tests {
         let (screen, target) = screen();
         let loader = loader(100);
         let progress =
-            Progress { batches: loader.epoch(), meter: Meter::drawn_to(target, loader.len()) };
+            Progress { batches: loader.epoch(), meter: Meter::drawn_to(target, loader.left()) };
         assert_eq!(progress.count(), 13);
         let shown = screen.contents();
         for part in ["13/13 batches", "samples/s", "waiting", "left"] {
@@ -327,11 +333,24 @@ mod tests {
     }
 
     #[test]
+    fn where_nobody_knows_the_end_there_is_a_count_and_no_bar() {
+        let (screen, target) = screen();
+        let mut meter = Meter::drawn_to(target, None);
+        meter.delivered(Instant::now(), 8);
+        drop(meter);
+        let shown = screen.contents();
+        assert!(shown.contains("1 batches, ") && !shown.contains("left"), "{shown}");
+        let mut meter = Meter::told(None);
+        let figures = meter.delivered(Instant::now(), 8).expect("the first is shown at once");
+        assert!(figures.to_string().starts_with("1 batches, "), "{figures}");
+    }
+
+    #[test]
     fn a_bar_left_half_way_stays_where_it_was() {
         let (screen, target) = screen();
         let loader = loader(100);
         let mut progress =
-            Progress { batches: loader.epoch(), meter: Meter::drawn_to(target, loader.len()) };
+            Progress { batches: loader.epoch(), meter: Meter::drawn_to(target, loader.left()) };
         progress.by_ref().take(4).for_each(drop);
         drop(progress);
         assert!(screen.contents().contains("4/13 batches"), "{}", screen.contents());
@@ -340,7 +359,7 @@ mod tests {
     #[test]
     fn without_a_terminal_lines_come_now_and_then_and_at_the_end() {
         let (lines, written) = Lines::kept(Duration::from_secs(10));
-        let mut meter = Meter::shown_by(Display::Log(lines), 100);
+        let mut meter = Meter::shown_by(Display::Log(lines), Some(100));
         let began = Instant::now();
         for i in 0..100 {
             // As if each batch had taken a second.
@@ -361,7 +380,7 @@ mod tests {
     #[test]
     fn a_line_comes_whenever_the_interval_is_over() {
         let (lines, written) = Lines::kept(Duration::ZERO);
-        let mut meter = Meter::shown_by(Display::Log(lines), 3);
+        let mut meter = Meter::shown_by(Display::Log(lines), Some(3));
         meter.delivered(Instant::now(), 8);
         meter.delivered(Instant::now(), 8);
         drop(meter);
@@ -377,7 +396,7 @@ mod tests {
     #[test]
     fn nothing_is_said_of_an_epoch_that_nobody_asked_for() {
         let (lines, written) = Lines::kept(Duration::ZERO);
-        drop(Meter::shown_by(Display::Log(lines), 3));
+        drop(Meter::shown_by(Display::Log(lines), Some(3)));
         assert_eq!(written.text(), "");
     }
 
@@ -385,10 +404,10 @@ mod tests {
     fn figures_go_to_the_caller_who_shows_them() {
         let mut meter = Meter::told(2);
         let first = meter.delivered(Instant::now(), 8).expect("the first is shown at once");
-        assert_eq!((first.done, first.count, first.over), (1, 2, false));
+        assert_eq!((first.done, first.count, first.over), (1, Some(2), false));
         assert!(meter.delivered(Instant::now(), 8).is_none(), "nobody reads that fast");
         let last = meter.ended(Instant::now()).expect("the end is shown");
-        assert_eq!((last.done, last.count, last.over), (2, 2, true));
+        assert_eq!((last.done, last.count, last.over), (2, Some(2), true));
         assert!(meter.left().is_none(), "it is over already");
     }
 
@@ -401,7 +420,7 @@ mod tests {
         drop(epoch);
         let second = Loader::builder(Zeros(100)).batch_size(8).resume(state).build().unwrap();
         let progress = Progress::of(&second);
-        assert_eq!(progress.meter.count, 8);
+        assert_eq!(progress.meter.count, Some(8));
         assert_eq!(progress.count(), 8);
     }
 }

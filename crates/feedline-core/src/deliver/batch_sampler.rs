@@ -97,6 +97,6 @@ impl BatchSampler {
             true => Remaining::from(self.course.batch_range(epoch, number).start),
             false => segment.own.skip((number - segment.next) * self.plan.batch_size()),
         };
-        State::new(&self.plan, &self.pipeline, segment, number, &own)
+        State::new(&self.plan, &self.pipeline, segment, number, &own, None)
     }
 }

@@ -13,11 +13,11 @@ use crate::engine::{Engine, Orphans};
 use crate::error::{BuildError, OnError};
 use crate::flow::{Bunch, Flow, Gate, Ledger, Rules};
 use crate::measure::tally::Tally;
-use crate::open::{Grain, Opener};
+use crate::open::{Grain, Iterating, Opener};
 use crate::plan::{Boundary, Order, Plan};
 use crate::schedule::{MakePolicy, Policy, PolicyKind, costs::Costs};
 use crate::state::{Course, Pipeline, Start, State};
-use crate::work::{Dataset, Handoff, Journal, Maker, Runner, Watchlist, Work};
+use crate::work::{Dataset, Handoff, Iterable, Journal, Maker, Runner, Watchlist, Work};
 
 use super::{Delivery, Loader, OrderLog};
 
@@ -294,7 +294,13 @@ impl LoaderBuilder {
     /// All but the threads.
     pub(crate) fn engine(self) -> Result<Arc<Engine>, BuildError> {
         let schema = Arc::new(Schema::new(self.dataset.fields())?);
-        let plan = Plan::builder(self.dataset.len())
+        let iterable = self.dataset.iterable().map(Iterable::shares);
+        let samples = match iterable {
+            None => Plan::builder(self.dataset.len()),
+            Some(_) => Plan::unbounded(),
+        };
+        self.check_iterable()?;
+        let plan = samples
             .order(self.order.clone())
             .seed(self.seed)
             .batch_size(self.batch_size)
@@ -312,6 +318,9 @@ impl LoaderBuilder {
             Some((state, forced)) => state.fit(&plan, &pipeline, *forced)?,
             None => Start::at(0, 0),
         };
+        if let (Some((state, _)), Some(shares)) = (&self.resume, iterable) {
+            state.check_iterable(&plan, &start, shares)?;
+        }
         for log in &self.replay {
             log.check_start(&start, self.batch_size)?;
         }
@@ -328,7 +337,7 @@ impl LoaderBuilder {
             bunch: self.bunch(workers, prefetch, &schema, layout.as_ref(), &plan),
             budget,
             batch_bytes: block as u64,
-            loose: keeps_parcels || self.io_workers > 0,
+            loose: keeps_parcels || self.io_workers > 0 || iterable.is_some(),
             padded: schema.is_padded(),
             window,
             epochs: self.epochs,
@@ -350,8 +359,16 @@ impl LoaderBuilder {
         // Kept for reuse, beside what is booked: a few hundredths of the budget.
         let spare = usize::try_from(budget / 64).unwrap_or(usize::MAX).min(16 << 20);
         let is_limited = self.sample_timeout.is_some();
+        let dataset: Arc<dyn Dataset> = Arc::from(self.dataset);
+        let iterating = iterable.map(|_| Iterating {
+            dataset: Arc::clone(&dataset),
+            seed: self.seed,
+            rank: plan.rank(),
+            world: plan.world(),
+            boundary: self.boundary,
+        });
         let maker = Maker {
-            dataset: self.dataset,
+            dataset,
             schema: Arc::clone(&schema),
             gate: Arc::clone(&gate),
             seed: self.seed,
@@ -399,6 +416,7 @@ impl LoaderBuilder {
             keeps_parcels,
             composer,
             replay: self.replay,
+            iterating,
             prepared: crate::sync::Mutex::default(),
         };
         Ok(Arc::new(Engine {
@@ -472,6 +490,7 @@ impl LoaderBuilder {
             // Nothing but what a worker writes into the batch's slots is known beforehand.
             (_, Some(layout))
                 if workers > 0
+                    && !plan.is_unbounded()
                     && self.io_workers == 0
                     && schema.variable() == 0
                     && self.alters.is_empty() =>
@@ -483,6 +502,35 @@ impl LoaderBuilder {
             }
             _ => Bunch::of(1),
         }
+    }
+
+    /// Refuses what cannot be done to samples that come one after the other.
+    fn check_iterable(&self) -> Result<(), BuildError> {
+        if self.dataset.iterable().is_none() {
+            return Ok(());
+        }
+        let conflict =
+            |first, why| Err(BuildError::Conflict { first, second: "an iterable dataset", why });
+        if self.order != Order::Sequential {
+            let why = "its samples come as its iterator gives them; shuffle them there";
+            return conflict("order", why);
+        }
+        if self.boundary == Boundary::Pad {
+            let why = "the samples of the epoch's start are gone when its end is found; keep or drop the last batch";
+            return conflict("pad", why);
+        }
+        if self.delivery != Delivery::InOrder {
+            let why = "batches are of samples in their order; leave out `ready`";
+            return conflict("ready", why);
+        }
+        if !self.replay.is_empty() {
+            return conflict("replay", "only epochs in `ready` order are replayed; leave it out");
+        }
+        if self.on_error == OnError::Replace {
+            let why = "there is no other sample to take; use `skip` or `raise`";
+            return conflict("on_error = replace", why);
+        }
+        Ok(())
     }
 
     fn check(&self, plan: &Plan) -> Result<(), BuildError> {

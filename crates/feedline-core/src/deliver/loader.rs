@@ -298,7 +298,7 @@ impl Loader {
         if self.home.is_left() { Err(self.home.error()) } else { Ok(()) }
     }
 
-    /// Batches per epoch (on this rank).
+    /// Batches per epoch (on this rank); of an iterable dataset, where nobody knows, a number that is never reached.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.engine.gate.look(|flow| flow.cursor().course.plan().batches())
@@ -359,7 +359,8 @@ impl Loader {
                 }
             };
             let own = cursor.undelivered.remaining();
-            State::new(plan, &self.engine.pipeline, segment, cursor.number, &own)
+            let iterator = cursor.iterator.as_deref();
+            State::new(plan, &self.engine.pipeline, segment, cursor.number, &own, iterator)
         })
     }
 
@@ -392,20 +393,18 @@ impl Loader {
         Ok(())
     }
 
-    /// How many batches are left of the epoch that is next or running.
+    /// How many batches are left of the epoch that is next or running; `None` where the dataset is iterable and its
+    /// end was not found yet.
     #[must_use]
-    pub fn left(&self) -> u64 {
-        self.engine.gate.look(|flow| {
-            let cursor = flow.cursor();
-            cursor.course.batches(cursor.epoch) - cursor.number
-        })
+    pub fn left(&self) -> Option<u64> {
+        self.engine.gate.look(|flow| flow.cursor().left())
     }
 
     /// How many batches are left of the epoch of this token; none if it is void.
-    fn left_of(&self, token: EpochToken) -> u64 {
+    fn left_of(&self, token: EpochToken) -> Option<u64> {
         match self.check(token) {
             Ok(token) => self.engine.gate.look(|flow| flow.left_of(token)),
-            Err(_) => 0,
+            Err(_) => Some(0),
         }
     }
 
@@ -557,9 +556,10 @@ impl Iterator for Epoch<'_> {
         next
     }
 
-    /// Exact: a batch that cannot be made counts, as it comes as an error.
+    /// Exact, unless the dataset is iterable: a batch that cannot be made counts, as it comes as an error.
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = if self.over { 0 } else { self.loader.left_of(self.token) };
+        let left = if self.over { Some(0) } else { self.loader.left_of(self.token) };
+        let Some(left) = left else { return (0, None) };
         (usize::try_from(left).unwrap_or(usize::MAX), usize::try_from(left).ok())
     }
 }

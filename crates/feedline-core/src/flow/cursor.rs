@@ -1,5 +1,7 @@
 //! Where delivery is, and who may go on with it.
 
+use std::sync::Arc;
+
 use crate::state::{Course, Start, Undelivered};
 
 /// Where delivery is: which batch is next, and whose it is.
@@ -19,6 +21,10 @@ pub(crate) struct Cursor {
     pub(super) running: bool,
     /// The token whose epoch was delivered to its end.
     pub(super) ended: Option<u64>,
+    /// Of an iterable dataset: how many batches the epoch has, once its end was found.
+    end: Option<u64>,
+    /// Where its iterator was after what was delivered, where it can tell.
+    pub(crate) iterator: Option<Arc<str>>,
 }
 
 impl Cursor {
@@ -32,7 +38,18 @@ impl Cursor {
             begun: false,
             running: false,
             ended: None,
+            end: None,
+            iterator: start.iterator.clone(),
         }
+    }
+
+    /// How many batches are left of the epoch; `None` while nobody knows.
+    pub(crate) fn left(&self) -> Option<u64> {
+        let batches = match self.course.is_unbounded() {
+            true => self.end?,
+            false => self.course.batches(self.epoch),
+        };
+        Some(batches - self.number)
     }
 
     /// Gives out a token for the next epoch. Returns whether what is in flight is not its batches.
@@ -62,10 +79,30 @@ impl Cursor {
         }
         self.number += 1;
         self.begun = true;
-        if self.number == self.course.batches(self.epoch) {
+        self.end_if_over();
+    }
+
+    /// The end of an iterable dataset was found: the epoch has so many batches. Returns whether that leaves nothing
+    /// of an epoch that was resumed; then it was over when its state was taken, and the next one, if there is to be
+    /// one, is begun instead.
+    pub(super) fn found_end(&mut self, batches: u64, has_next: bool) -> bool {
+        if self.number == batches && batches > 0 && !self.begun && has_next {
             self.next_epoch();
-            self.ended = Some(self.token);
+            return true;
         }
+        self.end = Some(batches);
+        self.end_if_over();
+        false
+    }
+
+    fn end_if_over(&mut self) {
+        if self.left() != Some(0) {
+            return;
+        }
+        // Nothing of the next epoch is begun where the end of this one had to be found.
+        self.running = self.end.is_none();
+        self.next_epoch();
+        self.ended = Some(self.token);
     }
 
     fn next_epoch(&mut self) {
@@ -73,6 +110,8 @@ impl Cursor {
         self.number = 0;
         self.begun = false;
         self.undelivered = Undelivered::default();
+        self.end = None;
+        self.iterator = None;
     }
 
     /// Goes on elsewhere; all tokens become void.

@@ -243,6 +243,30 @@ impl<T, J> Gate<T, J> {
         true
     }
 
+    /// The samples of the batch that is about to be opened were taken from an iterator, which is then where it says.
+    /// Returns how many bytes are booked for them, and how many idle ones should go.
+    pub(crate) fn pulled(
+        &self,
+        id: BatchId,
+        bytes: u64,
+        largest: u64,
+        iterator: Option<Arc<str>>,
+    ) -> (u64, u64) {
+        let mut flow = lock(&self.flow);
+        let (booked, effects) = flow.pulled(id, bytes, largest, iterator);
+        let evict = effects.evict;
+        self.carry_out(flow, effects);
+        (booked, evict)
+    }
+
+    /// The iterator has no more samples: its epoch has so many batches.
+    pub(crate) fn found_end(&self, generation: u64, batches: u64) {
+        let mut flow = lock(&self.flow);
+        if let Some(effects) = flow.found_end(generation, batches) {
+            self.carry_out(flow, effects);
+        }
+    }
+
     /// Something is queued again by `submit`, unless its generation is over.
     pub(crate) fn submit_again(&self, generation: u64, submit: impl FnOnce()) {
         let flow = lock(&self.flow);

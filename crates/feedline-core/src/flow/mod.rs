@@ -34,6 +34,8 @@
 //! | `opened` | worker | opened + 1 | a worker per job, and one more if a bunch has room |
 //! | `not_opened` | worker | the bytes are free again | who wants bytes |
 //! | `passed_over` | worker | opened + 1, finished as an error | the consumer, as for `finished` |
+//! | `pulled` | worker | loose bytes + n: the samples of an iterable dataset's next batch; where its iterator is then | – |
+//! | `found_end` | worker | the epoch has so many batches; nothing is opened until the next one is begun | the consumer |
 //! | `admit`, `release` | worker | a job of values of varying length is begun, or held back for want of bytes | – |
 //! | `made` | worker | loose bytes + n; the oldest unfinished batch may move on | who wants bytes, or room in the window |
 //! | `finished` | worker | the batch is in the reorder buffer | the consumer, if it waits and a bunch is there |
@@ -62,6 +64,8 @@ mod bytes;
 mod cursor;
 mod event_count;
 mod gate;
+#[cfg(all(test, not(loom)))]
+mod iterable_test;
 mod ledger;
 #[cfg(all(test, not(loom)))]
 mod test;
@@ -153,6 +157,8 @@ pub(crate) enum Opening {
         course: Course,
         /// Whether nothing else can make room for it.
         last_hope: bool,
+        /// Where the iterator of an iterable dataset goes on, if this is the generation's first batch and it can tell.
+        iterator: Option<Arc<str>>,
     },
     /// Read-ahead or the budget is used up.
     Full,
@@ -233,6 +239,8 @@ pub(crate) struct Flow<T, J> {
     /// Whether somebody was refused for want of bytes, or of room in the window, and is to be woken.
     wants_bytes: bool,
     bunch: Bunch,
+    /// Where the iterator was after each batch that is not delivered; of iterable datasets alone.
+    iterators: VecDeque<(u64, Option<Arc<str>>)>,
 }
 
 impl<T, J> Flow<T, J> {
@@ -257,6 +265,7 @@ impl<T, J> Flow<T, J> {
             bytes: Bytes::new(rules.budget, rules.batch_size),
             wants_bytes: false,
             bunch: rules.bunch,
+            iterators: VecDeque::new(),
             rules,
         }
     }
@@ -294,17 +303,17 @@ impl<T, J> Flow<T, J> {
         self.ready
     }
 
-    /// How many batches the holder of this token may still get, if nothing happens.
-    pub(crate) fn left_of(&self, token: u64) -> u64 {
+    /// How many batches the holder of this token may still get, if nothing happens; `None` while nobody knows.
+    pub(crate) fn left_of(&self, token: u64) -> Option<u64> {
         let cursor = &self.cursor;
         let is_over = self.stopped || token != cursor.token || cursor.ended == Some(token);
         if is_over || !cursor.running {
-            return 0;
+            return Some(0);
         }
         match self.rules.epochs {
             // One error says that there are no more.
-            Some(epochs) if cursor.epoch >= epochs => 1,
-            _ => cursor.course.batches(cursor.epoch) - cursor.number,
+            Some(epochs) if cursor.epoch >= epochs => Some(1),
+            _ => cursor.left(),
         }
     }
 
@@ -393,6 +402,9 @@ impl<T, J> Flow<T, J> {
         self.ready -= 1;
         self.awaited = 0;
         self.asked = false;
+        let is_known = self.iterators.front().is_some_and(|(turn, _)| *turn == self.delivered);
+        let known = if is_known { self.iterators.pop_front() } else { None };
+        self.cursor.iterator = known.and_then(|(_, iterator)| iterator);
         self.delivered += 1;
         self.cursor.step_past(&finished.positions);
         if self.rules.apart && self.cursor.ended == Some(self.cursor.token) {
@@ -467,6 +479,7 @@ impl<T, J> Flow<T, J> {
         self.ready = 0;
         self.awaited = 0;
         self.unfinished.clear();
+        self.iterators.clear();
         self.wants_bytes = false;
         let buffer = std::mem::take(&mut self.buffer);
         let batches = buffer.into_iter().flatten().map(|finished| finished.batch).collect();
@@ -499,7 +512,37 @@ impl<T, J> Flow<T, J> {
         }
         self.bytes.add(self.rules.batch_bytes);
         let id = BatchId { generation: self.generation, turn: self.opened, epoch, number };
-        Opening::Batch { id, course: self.cursor.course.clone(), last_hope }
+        let iterator = self.cursor.iterator.clone().filter(|_| id.turn == 0);
+        Opening::Batch { id, course: self.cursor.course.clone(), last_hope, iterator }
+    }
+
+    /// The samples of the batch that is about to be opened were taken from an iterator, which is then where it says.
+    /// They take so many bytes, the largest of them so many. Returns how many are booked.
+    pub(crate) fn pulled(
+        &mut self,
+        id: BatchId,
+        bytes: u64,
+        largest: u64,
+        iterator: Option<Arc<str>>,
+    ) -> (u64, Effects<T, J>) {
+        if id.generation == self.generation {
+            self.iterators.push_back((id.turn, iterator));
+        }
+        self.made((id.generation, id.turn), 0, bytes, largest)
+    }
+
+    /// The iterator has no more samples: the epoch has so many batches, all of which were opened. `None` if its
+    /// generation is over.
+    pub(crate) fn found_end(&mut self, generation: u64, batches: u64) -> Option<Effects<T, J>> {
+        if generation != self.generation || self.stopped {
+            return None;
+        }
+        debug_assert_eq!(self.next.map(|(_, number)| number), Some(batches));
+        let has_next = self.rules.epochs.is_none_or(|epochs| self.cursor.epoch + 1 < epochs);
+        let goes_on = self.cursor.found_end(batches, has_next);
+        self.next = goes_on.then_some((self.cursor.epoch, 0));
+        let wake_workers = usize::from(goes_on);
+        Some(Effects { wake_consumer: !goes_on, wake_workers, ..Effects::default() })
     }
 
     /// What was set aside for a batch is not used: it could not be opened, or its block accounts for itself.

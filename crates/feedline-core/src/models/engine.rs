@@ -11,7 +11,7 @@ use crate::deliver::Delivery;
 use crate::engine::{Engine, Step};
 use crate::flow::{Answer, Taken};
 use crate::plan::SampleIndex;
-use crate::work::{Cause, Dataset, Local, Sample};
+use crate::work::{Cause, Dataset, Iterable, Local, Pass, Sample, Samples};
 use crate::{Batch, DType, Field, Loader, LoaderBuilder};
 
 use super::explore;
@@ -254,6 +254,79 @@ fn jobs_that_are_held_back_for_want_of_bytes_are_done_when_there_is_room() {
             let batch = hold(&engine, token);
             assert_eq!(batch.indices()[0].0, number);
         }
+        end(&engine, workers);
+    });
+}
+
+/// Numbers that come one after the other.
+struct Counted(u64);
+
+impl Dataset for Counted {
+    fn len(&self) -> u64 {
+        0
+    }
+    fn fields(&self) -> Vec<Field> {
+        vec![Field::fixed("number", DType::U64, [])]
+    }
+    fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        Ok(sample.put_bytes(0, raw)?)
+    }
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        Some(self)
+    }
+}
+
+impl Iterable for Counted {
+    fn iterate(&self, _: Pass) -> Result<Box<dyn Samples>, Cause> {
+        Ok(Box::new(Counting { at: 0, end: self.0 }))
+    }
+}
+
+struct Counting {
+    at: u64,
+    end: u64,
+}
+
+impl Samples for Counting {
+    fn next(&mut self, raw: &mut Vec<u8>) -> Result<bool, Cause> {
+        raw.extend(self.at.to_ne_bytes());
+        self.at += 1;
+        Ok(self.at <= self.end)
+    }
+}
+
+/// Takes all batches of one sample that there are, and is told the end.
+fn deliver_to_the_end<const N: usize>(samples: u64, prefetch: usize) {
+    let engine = engine(Loader::builder(Counted(samples)).workers(N).prefetch(prefetch));
+    let workers = hire::<N>(&engine);
+    let token = engine.begin_epoch();
+    for sample in 0..samples {
+        assert_eq!(take(&engine, token), [sample]);
+    }
+    assert!(matches!(engine.gate.take(token, None), Taken::Answer(Answer::End)));
+    end(&engine, workers);
+}
+
+#[test]
+fn whoever_waits_for_a_sample_that_never_comes_is_told_the_end() {
+    explore(3, || deliver_to_the_end::<1>(0, 1));
+    explore(2, || deliver_to_the_end::<1>(1, 2));
+}
+
+#[test]
+fn two_workers_take_turns_at_the_iterator_and_find_its_end() {
+    explore(1, || deliver_to_the_end::<2>(2, 2));
+}
+
+#[test]
+fn an_iterator_that_is_given_up_leaves_nothing() {
+    explore(2, || {
+        let engine = engine(Loader::builder(Counted(1)).workers(1).prefetch(1));
+        let workers = hire::<1>(&engine);
+        let token = engine.begin_epoch();
+        engine.cancel(token);
+        let token = engine.begin_epoch();
+        assert_eq!(take(&engine, token), [0]);
         end(&engine, workers);
     });
 }

@@ -22,6 +22,7 @@ pub(super) fn lot() -> StdArc<Lot> {
         id: BatchId { generation: 0, turn: 0, epoch: 0, number: 0 },
         indices: vec![SampleIndex(0)],
         positions: Positions::From(0),
+        pulled: None,
         draft: None,
     })
 }

@@ -19,6 +19,10 @@
 //!
 //! When an epoch's last batch is opened the next epoch's first one follows, so that it fills while this
 //! one drains.
+//!
+//! The samples of an iterable dataset are taken from its iterator ([`Iterating`]) by whoever opens their batch, without
+//! any lock, too. There, nobody knows which batch is the last: the gate is told when the iterator has no more, and
+//! nothing of the next epoch is opened before somebody wants it.
 
 use std::sync::Arc;
 
@@ -29,7 +33,9 @@ use crate::plan::{EpochPlan, Position, SampleIndex};
 use crate::schedule::{Job, Policy, costs::Costs, grain::grain};
 use crate::state::{Course, Positions};
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::work::{Attempt, Lot, Work};
+use crate::work::{Attempt, Lot, Pulled, Work};
+
+use super::iteration::{Iterating, Iteration, Taken};
 
 /// Opens batches.
 pub(crate) struct Opener {
@@ -44,6 +50,8 @@ pub(crate) struct Opener {
     /// In ready order: where samples are placed.
     pub(crate) composer: Option<Arc<Composer>>,
     pub(crate) replay: Vec<OrderLog>,
+    /// Where samples come from, of an iterable dataset.
+    pub(crate) iterating: Option<Iterating>,
     pub(crate) prepared: Mutex<NextBatch>,
 }
 
@@ -62,6 +70,9 @@ pub(crate) struct NextBatch {
     epoch: Option<(Course, EpochPlan)>,
     /// Whether somebody is making the next epoch's plan.
     planning: bool,
+    /// The pass over an iterable dataset that is under way, and whether somebody takes samples from it.
+    pass: Option<Iteration>,
+    pulling: bool,
     /// Kept for its room.
     jobs: Vec<Job<Work>>,
 }
@@ -96,8 +107,13 @@ impl Opener {
     /// Opens the next batch and queues its jobs, if it may be opened. `hint` is the dataset's cost hint.
     pub(crate) fn open_next(&self, hint: impl Fn(SampleIndex) -> Option<u64>) -> Opened {
         let mut prepared = lock(&self.prepared);
-        let (id, course, last_hope) = match self.gate.open() {
-            Opening::Batch { id, course, last_hope } => (id, course, last_hope),
+        if prepared.pulling {
+            // Whoever takes samples wakes the others when there are some, but may be at it when all is over.
+            let is_stopped = self.gate.look(|flow| flow.is_stopped());
+            return if is_stopped { Opened::Stopped } else { Opened::Nothing };
+        }
+        let (id, course, last_hope, iterator) = match self.gate.open() {
+            Opening::Batch { id, course, last_hope, iterator } => (id, course, last_hope, iterator),
             Opening::Full => return Opened::Full,
             Opening::Nothing => return Opened::Nothing,
             Opening::Stopped => return Opened::Stopped,
@@ -107,7 +123,7 @@ impl Opener {
             return self.plan_epoch(prepared, course, id.epoch);
         }
         let range = course.batch_range(id.epoch, id.number);
-        let slots = (range.end - range.start) as u32;
+        let mut slots = (range.end - range.start) as u32;
         let members = match self.members(&prepared, id, slots) {
             Ok(members) => members,
             Err(error) => {
@@ -129,7 +145,22 @@ impl Opener {
                 return self.pass_over(prepared, id, positions, error);
             }
         };
-        let Planned { positions, indices } = members;
+        let Planned { positions, mut indices } = members;
+        let (mut pulled, mut ended) = (None, false);
+        if let Some(iterating) = &self.iterating {
+            let taken;
+            (prepared, taken) = self.pull(iterating, prepared, id, iterator.as_deref(), &indices);
+            slots = taken.samples.len() as u32;
+            indices.truncate(slots as usize);
+            ended = taken.ended;
+            if slots == 0 {
+                drop(prepared);
+                // (Or somebody began something else meanwhile, and this is not wanted.)
+                self.gate.found_end(id.generation, id.number);
+                return Opened::Something;
+            }
+            pulled = Some(self.book(id, taken));
+        }
         let (draft, stock) = match &self.composer {
             None => {
                 let members = (indices.clone(), positions.listed());
@@ -141,7 +172,7 @@ impl Opener {
             }
             Some(composer) => (None, Some((composer, rows))),
         };
-        let lot = Arc::new(Lot { id, indices, positions, draft });
+        let lot = Arc::new(Lot { id, indices, positions, draft, pulled });
         let jobs = self.cut(&mut prepared.jobs, &lot, slots, hint);
         // If not any worker may take any job, all must be woken to find out whom a job concerns.
         let wakes = if self.policy.anyone_may_take() { jobs } else { usize::MAX };
@@ -155,7 +186,43 @@ impl Opener {
         if !is_opened {
             jobs.clear();
         }
+        if ended {
+            self.gate.found_end(id.generation, id.number + 1);
+        }
         Opened::Something
+    }
+
+    /// Takes the samples of a batch from the dataset's iterator. Who comes meanwhile finds nothing to open.
+    fn pull<'a>(
+        &'a self,
+        iterating: &Iterating,
+        mut prepared: MutexGuard<'a, NextBatch>,
+        id: BatchId,
+        iterator: Option<&str>,
+        indices: &[SampleIndex],
+    ) -> (MutexGuard<'a, NextBatch>, Taken) {
+        prepared.pulling = true;
+        let mut pass = prepared.pass.take();
+        drop(prepared);
+        let is_stale = || self.gate.is_stale(id.generation);
+        let taken = iterating.take(&mut pass, id, iterator, indices, is_stale);
+        let mut prepared = lock(&self.prepared);
+        prepared.pass = pass;
+        prepared.pulling = false;
+        (prepared, taken)
+    }
+
+    /// Books what was taken from an iterator.
+    fn book(&self, id: BatchId, taken: Taken) -> Pulled {
+        let sizes = || taken.samples.iter().flatten().map(|bytes| bytes.capacity() as u64);
+        let (bytes, largest) = (sizes().sum(), sizes().max().unwrap_or(0));
+        let (_, evict) = self.gate.pulled(id, bytes, largest, taken.iterator);
+        self.pool.evict(evict);
+        let ledger: Arc<dyn Ledger> = Arc::clone(&self.gate) as _;
+        Pulled::new(taken.samples.into_iter().map(|sample| {
+            let bytes = sample.as_ref().map_or(0, Vec::capacity) as u64;
+            (sample, Charge::of(&ledger, bytes))
+        }))
     }
 
     /// Goes on without a batch for which there is no memory; the ones after it may fit again.

@@ -15,6 +15,9 @@ use super::{Position, SampleIndex};
 
 /// Changes when the same request would give another order than in an earlier release.
 const VERSION: u64 = 1;
+/// The length of a dataset of which nobody knows it. No sum or product of what is made of it overflows, unless
+/// ranks and batches are absurd.
+const UNBOUNDED: u64 = 1 << 62;
 
 /// Which sample comes at which position of which epoch, for one rank.
 ///
@@ -27,6 +30,7 @@ pub struct Plan {
 
 struct Inner {
     n: u64,
+    unbounded: bool,
     seed: u64,
     batch_size: u64,
     boundary: Boundary,
@@ -50,7 +54,19 @@ impl Plan {
             boundary: Boundary::Keep,
             rank: 0,
             world: 1,
+            unbounded: false,
         }
+    }
+
+    /// Starts a plan over samples of which nobody knows how many there are: the same, and its epochs have more
+    /// positions than anybody reads.
+    pub fn unbounded() -> PlanBuilder {
+        PlanBuilder { unbounded: true, ..Plan::builder(UNBOUNDED) }
+    }
+
+    /// Whether nobody knows how many samples there are.
+    pub fn is_unbounded(&self) -> bool {
+        self.inner.unbounded
     }
 
     /// Batches of this rank in one epoch; the same on every rank.
@@ -230,6 +246,7 @@ pub struct PlanBuilder {
     boundary: Boundary,
     rank: u64,
     world: u64,
+    unbounded: bool,
 }
 
 impl PlanBuilder {
@@ -270,7 +287,7 @@ impl PlanBuilder {
     ///
     /// A [`PlanError`] that says what to pass instead.
     pub fn build(self) -> Result<Plan, PlanError> {
-        let Self { n, order, seed, batch_size, boundary, rank, world } = self;
+        let Self { n, order, seed, batch_size, boundary, rank, world, unbounded } = self;
         if n == 0 {
             return Err(PlanError::EmptyDataset);
         }
@@ -292,6 +309,7 @@ impl PlanBuilder {
         let share = boundary.share(positions, world, batch_size)?;
         let inner = Inner {
             n,
+            unbounded,
             seed,
             batch_size,
             boundary,

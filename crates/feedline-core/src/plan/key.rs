@@ -21,6 +21,7 @@ pub(crate) enum Purpose {
     Substitute = 11,
     SubstituteRetry = 12,
     Batch = 13,
+    Buffer = 14,
 }
 
 /// The name of one random stream: seed, purpose, and three coordinates.
@@ -105,6 +106,13 @@ impl Stream {
     #[inline]
     pub(crate) fn of_batch(seed: u64, epoch: u64, first_sample: u64) -> Self {
         Key::of(seed, Purpose::Batch, epoch).index(first_sample).stream()
+    }
+
+    /// A stream of one pass over an iterable dataset, for what changes the order of its samples; `number` tells
+    /// several of them apart.
+    #[inline]
+    pub fn of_pass(seed: u64, epoch: u64, rank: u64, number: u64) -> Self {
+        Key::of(seed, Purpose::Buffer, epoch).index(rank).lane(number).stream()
     }
 
     /// The next 64 random bits.

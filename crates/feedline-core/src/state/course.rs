@@ -63,6 +63,11 @@ impl Course {
         self.resumed(epoch).map_or_else(whole, |resumed| resumed.share)
     }
 
+    /// Whether nobody knows where an epoch ends.
+    pub(crate) fn is_unbounded(&self) -> bool {
+        self.plan.is_unbounded()
+    }
+
     /// Batches of an epoch.
     pub(crate) fn batches(&self, epoch: u64) -> u64 {
         self.share(epoch).batches

@@ -1,5 +1,7 @@
 //! From a state to where a loader begins, if the two fit.
 
+use std::sync::Arc;
+
 use crate::plan::{Plan, Remaining};
 
 use super::error::StateError;
@@ -37,11 +39,13 @@ pub(crate) struct Start {
     pub(crate) number: u64,
     /// Set where the epoch is not simply continued at `number`.
     pub(crate) segment: Option<Segment>,
+    /// Where the iterator of an iterable dataset was then, where it can tell.
+    pub(crate) iterator: Option<Arc<str>>,
 }
 
 impl Start {
     pub(crate) fn at(epoch: u64, number: u64) -> Start {
-        Start { epoch, number, segment: None }
+        Start { epoch, number, segment: None, iterator: None }
     }
 }
 
@@ -58,6 +62,13 @@ impl State {
         if let Some(what) = self.difference(plan, pipeline).filter(|_| !forced) {
             return Err(StateError::Differs { what });
         }
+        let start = self.placed(plan, forced)?;
+        let iterator = self.iterator.as_deref().filter(|_| start.epoch == self.epoch);
+        Ok(Start { iterator: iterator.map(Arc::from), ..start })
+    }
+
+    /// Where in the epoch that is.
+    fn placed(&self, plan: &Plan, forced: bool) -> Result<Start, StateError> {
         let (rest, own) = self.remains()?;
         let same_step = plan.batch_size() == self.batch_size
             && plan.boundary() == self.boundary
@@ -83,7 +94,32 @@ impl State {
         }
         let (epoch, own) = (self.epoch, Remaining::default());
         let segment = Segment { epoch, rest, step: self.step, next: 0, own };
-        Ok(Start { epoch, number: 0, segment: Some(segment) })
+        Ok(Start { segment: Some(segment), ..Start::at(epoch, 0) })
+    }
+
+    /// Refuses to go on where no iterator can: it gives its samples in order, and where it gives each rank its own,
+    /// none of another's.
+    pub(crate) fn check_iterable(
+        &self,
+        plan: &Plan,
+        start: &Start,
+        shares: bool,
+    ) -> Result<(), StateError> {
+        let in_order =
+            |segment: &Segment| segment.rest.is_contiguous() && segment.own.is_contiguous();
+        if !start.segment.as_ref().is_none_or(in_order) {
+            let what = "their ranks were at different steps, and an iterator goes on at one";
+            return Err(StateError::Unmergeable { what: what.into() });
+        }
+        let (then, now) = ((self.rank, self.world_size), (plan.rank(), plan.world()));
+        if shares && then != now && start.number + self.batch > 0 {
+            let what = format!(
+                "it was rank {} of {} and is rank {} of {}, of samples that their iterator gives to each rank",
+                then.0, then.1, now.0, now.1,
+            );
+            return Err(StateError::Differs { what });
+        }
+        Ok(())
     }
 
     /// The same ranks and batches: the segment goes on where it was.
@@ -107,7 +143,7 @@ impl State {
         let whole = rest == Remaining::default() && own.is_contiguous() && self.step == plan.step();
         let (epoch, next) = (self.epoch, self.batch);
         let segment = Segment { epoch, rest, step: self.step, next, own };
-        Ok(Start { epoch, number: next, segment: (!whole).then_some(segment) })
+        Ok(Start { segment: (!whole).then_some(segment), ..Start::at(epoch, next) })
     }
 
     pub(super) fn check_version(&self) -> Result<(), StateError> {
@@ -146,7 +182,9 @@ impl State {
                     differences.push(format!("{what} was {then} and is {now}"));
                 }
             };
-        compare("the number of samples", &self.samples, &plan.dataset_len());
+        let samples = |n: u64| if n == 0 { "unknown".into() } else { n.to_string() };
+        let now = if plan.is_unbounded() { 0 } else { plan.dataset_len() };
+        compare("the number of samples", &samples(self.samples), &samples(now));
         compare("the seed", &self.seed, &plan.seed());
         compare("the order", &self.order, &plan.order_name());
         let print = format!("{:016x}", plan.order_fingerprint());

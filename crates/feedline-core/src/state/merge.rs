@@ -69,6 +69,7 @@ impl State {
             .collect();
         let rest = gather(&rest, behind.places, world, &owns)?;
         let epoch_is_over = rest.count_below(behind.places) == 0;
+        let same_iterator = states.iter().all(|state| state.iterator == behind.iterator);
         Ok(State {
             epoch: if epoch_is_over { epoch + 1 } else { epoch },
             batch: 0,
@@ -80,6 +81,8 @@ impl State {
             gaps: if epoch_is_over { String::new() } else { gaps::encode(&rest) },
             own_start: None,
             own_gaps: String::new(),
+            // Of ranks that are apart, those ahead have delivered what the one behind would give again.
+            iterator: behind.iterator.clone().filter(|_| same_iterator),
             ..behind.clone()
         })
     }

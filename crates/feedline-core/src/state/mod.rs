@@ -61,7 +61,7 @@ pub struct State {
     rank: u64,
     world_size: u64,
     boundary: Boundary,
-    /// Samples in the dataset.
+    /// Samples in the dataset; 0 where nobody knows.
     samples: u64,
     /// Places in one epoch.
     places: u64,
@@ -89,6 +89,9 @@ pub struct State {
     /// What all ranks consumed at a time when the epoch was begun, where its order depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     step: Option<u64>,
+    /// Where the iterator of an iterable dataset was, where it can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    iterator: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -124,6 +127,7 @@ impl State {
         segment: &Segment,
         batch: u64,
         own: &Remaining,
+        iterator: Option<&str>,
     ) -> State {
         let left = segment.rest.count_below(plan.positions());
         let given = plan.share_rest(&segment.rest).samples.saturating_mul(plan.world());
@@ -136,20 +140,21 @@ impl State {
             rank: plan.rank(),
             world_size: plan.world(),
             boundary: plan.boundary(),
-            samples: plan.dataset_len(),
+            samples: if plan.is_unbounded() { 0 } else { plan.dataset_len() },
             places: plan.positions(),
             seed: plan.seed(),
             order: plan.order_name().into(),
             plan: format!("{:016x}", plan.order_fingerprint()),
             pipeline: format!("{:016x}", pipeline.print),
             stages: pipeline.stages.clone(),
-            repeated: given.saturating_sub(left),
-            dropped: left.saturating_sub(given),
+            repeated: if plan.is_unbounded() { 0 } else { given.saturating_sub(left) },
+            dropped: if plan.is_unbounded() { 0 } else { left.saturating_sub(given) },
             start: segment.rest.start(),
             gaps: gaps::encode(&segment.rest),
             own_start: (!contiguous).then(|| own.start()),
             own_gaps: gaps::encode(own),
             step: segment.step,
+            iterator: iterator.map(String::from),
         }
     }
 
@@ -227,6 +232,7 @@ impl State {
             parts.push(("own_gaps", Text(&self.own_gaps)));
         }
         parts.extend(self.step.map(|step| ("step", Number(step))));
+        parts.extend(self.iterator.as_deref().map(|state| ("iterator", Text(state))));
         parts
     }
 }

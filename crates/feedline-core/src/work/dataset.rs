@@ -9,6 +9,7 @@ use crate::assemble::{
 use crate::plan::{SampleIndex, Stream};
 
 use super::group::Group;
+use super::iterable::Iterable;
 use super::stage::{Stage, StageWatch};
 
 /// Why user code could not make a sample.
@@ -39,7 +40,7 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// # assert_eq!(batch.get("square").unwrap().as_slice::<u64>().unwrap()[9], 81);
 /// ```
 pub trait Dataset: Send + Sync + 'static {
-    /// How many samples there are.
+    /// How many samples there are; 0 where nobody knows and they are [`iterable`](Dataset::iterable).
     fn len(&self) -> u64;
 
     /// What each sample consists of.
@@ -92,9 +93,16 @@ pub trait Dataset: Send + Sync + 'static {
         None
     }
 
+    /// Set where samples come one after the other, and nobody knows how many: what they are taken from. The
+    /// engine then asks neither [`len`](Dataset::len) nor [`load`](Dataset::load), and there is no order but that of
+    /// the samples. A dataset that changes the samples of another one passes its answer on.
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        None
+    }
+
     /// Whether there are no samples.
     fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.iterable().is_none()
     }
 }
 
@@ -122,6 +130,9 @@ impl<D: Dataset + ?Sized> Dataset for Arc<D> {
     }
     fn origin(&self, index: SampleIndex) -> Option<String> {
         (**self).origin(index)
+    }
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        (**self).iterable()
     }
 }
 

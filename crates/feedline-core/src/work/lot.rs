@@ -9,6 +9,8 @@ use crate::flow::BatchId;
 use crate::plan::{Position, SampleIndex};
 use crate::state::Positions;
 
+use super::pulled::Pulled;
+
 /// The samples that were planned for one batch.
 ///
 /// In order they fill the lot's own draft, slot by slot. In `ready` order they go into whatever
@@ -18,6 +20,8 @@ pub(crate) struct Lot {
     pub(crate) indices: Vec<SampleIndex>,
     pub(crate) positions: Positions,
     pub(crate) draft: Option<Arc<Draft>>,
+    /// Of an iterable dataset: the bytes that were taken for each slot.
+    pub(crate) pulled: Option<Pulled>,
 }
 
 impl Lot {

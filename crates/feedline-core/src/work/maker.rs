@@ -25,7 +25,7 @@ const SUBSTITUTES: u32 = 16;
 
 /// Makes samples.
 pub(crate) struct Maker {
-    pub(crate) dataset: Box<dyn Dataset>,
+    pub(crate) dataset: Arc<dyn Dataset>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) gate: Arc<Gate<Outcome, Job<Work>>>,
     pub(crate) seed: u64,
@@ -146,7 +146,7 @@ impl Maker {
                 let shown = self.watchlist.stage_of(local.worker);
                 shown.store(Stage::Load as u8, Ordering::Relaxed);
             }
-            self.load(wanted, raw)
+            self.load(lot, slot, wanted, raw)
         })
     }
 
@@ -222,7 +222,7 @@ impl Maker {
             Some((raw, _)) => raw,
             None => {
                 local.raw.clear();
-                if let Err(error) = self.load(wanted, &mut local.raw) {
+                if let Err(error) = self.load(lot, slot, wanted, &mut local.raw) {
                     return (Err(error), local.raw.len() as u64);
                 }
                 &local.raw
@@ -238,11 +238,24 @@ impl Maker {
     }
 
     /// Stage load. A panic is this sample's error.
-    fn load(&self, wanted: Wanted, raw: &mut Vec<u8>) -> Result<(), SampleError> {
-        let loaded = catch_unwind(AssertUnwindSafe(|| self.dataset.load(wanted.index, raw)));
+    fn load(
+        &self,
+        lot: &Lot,
+        slot: u32,
+        wanted: Wanted,
+        raw: &mut Vec<u8>,
+    ) -> Result<(), SampleError> {
+        let loaded = catch_unwind(AssertUnwindSafe(|| match &lot.pulled {
+            None => self.dataset.load(wanted.index, raw),
+            Some(pulled) => pulled.take(slot, raw),
+        }));
         match loaded {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(cause)) => Err(self.error(wanted, Stage::Load, Failure::Error, cause)),
+            Ok(Err(cause)) => {
+                let panicked = cause.is::<Panicked>();
+                let failure = if panicked { Failure::Panic } else { Failure::Error };
+                Err(self.error(wanted, Stage::Load, failure, cause))
+            }
             Err(panic) => {
                 let cause = Panicked::from_payload(&*panic).into();
                 Err(self.error(wanted, Stage::Load, Failure::Panic, cause))

@@ -8,10 +8,12 @@
 mod dataset;
 mod group;
 pub(crate) mod handoff;
+mod iterable;
 mod journal;
 mod local;
 mod lot;
 mod maker;
+mod pulled;
 mod runner;
 mod scratch;
 mod stage;
@@ -19,6 +21,7 @@ pub(crate) mod watchlist;
 
 pub use dataset::{Cause, Dataset, Sample, SampleKey, WriteError};
 pub use group::Group;
+pub use iterable::{Iterable, Pass, Samples};
 pub use scratch::Scratch;
 pub use stage::Stage;
 
@@ -27,5 +30,6 @@ pub(crate) use journal::Journal;
 pub(crate) use local::Local;
 pub(crate) use lot::{Attempt, Lot, Work};
 pub(crate) use maker::Maker;
+pub(crate) use pulled::Pulled;
 pub(crate) use runner::{Ran, Runner};
 pub(crate) use watchlist::Watchlist;

@@ -72,11 +72,20 @@ impl Scratch {
         raw: &[u8],
         key: SampleKey,
     ) -> Result<SampleView<'_>, Cause> {
+        let fields = 0..self.schema.fields().len();
+        self.write(key, |sample| sample.part(index, fields, |sample| dataset.build(raw, sample)))
+    }
+
+    /// Makes a sample by a function that writes its fields.
+    pub fn write(
+        &mut self,
+        key: SampleKey,
+        write: impl FnOnce(&mut Sample<'_>) -> Result<(), Cause>,
+    ) -> Result<SampleView<'_>, Cause> {
         let watch = StageWatch::start(false, None);
         let mut sample = Sample::new(key, &self.schema, None, &mut self.parcel, watch);
         sample.begin(Stage::Decode);
-        let fields = 0..self.schema.fields().len();
-        sample.part(index, fields, |sample| dataset.build(raw, sample))?;
+        write(&mut sample)?;
         sample.check_complete()?;
         Ok(SampleView { schema: &self.schema, parcel: &self.parcel })
     }

@@ -47,7 +47,7 @@ fn a_state_taken_anywhere_resumes_with_exactly_what_was_not_delivered() {
                 (delivered as u64 / batches, delivered as u64 % batches)
             );
             let resumed = build(1).prefetch(7).resume(state).build().unwrap();
-            assert_eq!(resumed.left(), batches - delivered as u64 % batches);
+            assert_eq!(resumed.left(), Some(batches - delivered as u64 % batches));
             let (rest, _) = take(&resumed, 30 - delivered);
             assert_eq!(rest, whole[delivered..], "{boundary:?} after {delivered}");
         }
@@ -178,7 +178,7 @@ fn run(
     let states = (0..ranks.world)
         .map(|rank| {
             let loader = ranks.loader(n, rank, order, from);
-            left.push(loader.left());
+            left.push(loader.left().expect("its plan tells"));
             if loader.current_epoch() > 0 {
                 // What is left fills no batch on each rank.
                 return saved(&loader.state());
