@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
-use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex};
+use feedline_core::{Cause, Dataset, Field, Group, Iterable, Sample, SampleIndex};
 
 use crate::results::Stretch;
 
@@ -131,6 +131,10 @@ impl<D: Dataset> Dataset for Traced<D> {
             self.notes.add(samples, began);
         }
         is_built
+    }
+
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        self.inner.iterable()
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

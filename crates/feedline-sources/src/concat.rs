@@ -46,6 +46,9 @@ impl Concat {
         let mut ends = Vec::with_capacity(parts.len());
         let mut end = 0u64;
         for (number, part) in parts.iter().enumerate() {
+            if part.iterable().is_some() {
+                return Err(SourceError::UnknownLength { what: "concat" });
+            }
             let fields = part.fields();
             if !alike(&first, &fields) {
                 return Err(SourceError::FieldsDiffer {

@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use feedline_core::{Cause, SampleIndex};
+use feedline_core::{Cause, Iterable, SampleIndex};
+
+#[cfg(feature = "npy")]
+use crate::Reading;
 
 /// A collection of encoded samples, each of one or more *parts*, in any order from any thread.
 ///
@@ -80,9 +83,23 @@ pub trait Encoded: Send + Sync + 'static {
         None
     }
 
+    /// Set where samples come one after the other, and nobody knows how many; see
+    /// [`Dataset::iterable`](feedline_core::Dataset::iterable). What its iterators give is what
+    /// [`part`](Encoded::part) takes.
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        None
+    }
+
+    /// How a part is read where its name does not say it.
+    #[cfg(feature = "npy")]
+    fn reading(&self, part: usize) -> Option<Reading> {
+        let _ = part;
+        None
+    }
+
     /// Whether there are no samples.
     fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.iterable().is_none()
     }
 }
 
@@ -126,5 +143,12 @@ impl<E: Encoded + ?Sized> Encoded for Arc<E> {
     }
     fn windows(&self) -> Option<(&[u64], u64)> {
         (**self).windows()
+    }
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        (**self).iterable()
+    }
+    #[cfg(feature = "npy")]
+    fn reading(&self, part: usize) -> Option<Reading> {
+        (**self).reading(part)
     }
 }

@@ -14,6 +14,14 @@ use crate::tar::ArchiveError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
+    /// An iterable dataset where a number of samples is needed.
+    #[error(
+        "{what} needs to know how many samples there are, and an iterable dataset cannot tell; do it in its iterator"
+    )]
+    UnknownLength {
+        /// What needs to know.
+        what: &'static str,
+    },
     /// The system refused.
     #[error("cannot {doing} `{}`: {source}", path.display())]
     Io {

@@ -10,7 +10,8 @@
 //! * [`Concat`]: several datasets one after the other.
 //! * [`Select`]: some samples of a dataset, or all of them again and again.
 //! * [`only`]: some fields of a dataset, without making the others where that is possible.
-//! * [`cache`]: finished samples kept in memory or on disk.
+//! * [`Iterated`]: the order of samples that come one after the other: a shuffle buffer, the first so many.
+//! * [`cache`]: finished samples kept in memory or on disk; [`snapshot`]: a sample as bytes.
 //! * [`npy::Writer`]: makes packed files, row by row.
 //!
 //! ```
@@ -76,6 +77,7 @@ mod error;
 mod escape;
 pub mod files;
 mod gather;
+mod iterated;
 #[cfg(feature = "npy")]
 pub mod npy;
 mod only;
@@ -87,6 +89,7 @@ mod read_at;
 #[cfg(feature = "npy")]
 mod reading;
 mod select;
+pub mod snapshot;
 #[cfg(feature = "npy")]
 mod some_parts;
 mod stamp;
@@ -100,6 +103,7 @@ pub use encoded::Encoded;
 pub use error::SourceError;
 pub(crate) use escape::escaped;
 pub use gather::gather;
+pub use iterated::{Change, Iterated};
 pub use only::only;
 #[cfg(feature = "npy")]
 pub use parts::Parts;

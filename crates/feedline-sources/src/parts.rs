@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline_core::{Cause, DType, Dataset, Field, Sample, SampleIndex};
+use feedline_core::{Cause, DType, Dataset, Field, Iterable, Sample, SampleIndex};
 
 use crate::some_parts::{SomeParts, Wanted};
 use crate::{Encoded, Reading};
@@ -67,6 +67,10 @@ impl Dataset for Parts {
         let named = fields.iter().map(|field| all.get(*field).cloned()).collect::<Option<_>>()?;
         let wanted = fields.iter().map(wanted).collect();
         Some(Arc::new(SomeParts::new(Arc::clone(&self.source), wanted, named)))
+    }
+
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        self.source.iterable()
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

@@ -30,6 +30,13 @@ pub enum Reading {
         /// The shape.
         shape: Vec<usize>,
     },
+    /// The elements of an array of this dtype and shape in native byte order, and nothing else.
+    Elements {
+        /// The elements' type.
+        dtype: DType,
+        /// The shape.
+        shape: Vec<usize>,
+    },
 }
 
 /// Why a part is not what its name says.
@@ -90,9 +97,12 @@ pub enum ReadingError {
 }
 
 impl Reading {
-    /// How a part is read by its name: `cls` is a label, `txt` and `json` are text, `npy` is an array
+    /// How a part is read, if the source does not say it, by its name: `cls` is a label, `txt` and `json` are text, `npy` is an array
     /// like that of the first sample, everything else stays bytes.
     pub fn by_name(source: &dyn Encoded, part: usize) -> Result<Reading, Cause> {
+        if let Some(reading) = source.reading(part) {
+            return Ok(reading);
+        }
         let name = source.parts().get(part).map_or("", String::as_str);
         // Of several extensions the last one says what it is: `left.npy`, `seg.png`.
         let kind = name.rsplit('.').next().unwrap_or(name);
@@ -118,7 +128,9 @@ impl Reading {
             Reading::Bytes => Field::bytes(name),
             Reading::Text => Field::text(name),
             Reading::Label => Field::fixed(name, DType::I64, []),
-            Reading::Array { dtype, shape } => Field::fixed(name, *dtype, shape.as_slice()),
+            Reading::Array { dtype, shape } | Reading::Elements { dtype, shape } => {
+                Field::fixed(name, *dtype, shape.as_slice())
+            }
         }
     }
 
@@ -132,6 +144,7 @@ impl Reading {
     ) -> Result<(), Cause> {
         match self {
             Reading::Bytes | Reading::Text => sample.put_bytes(field, bytes)?,
+            Reading::Elements { shape, .. } => sample.put_elements(field, shape, bytes)?,
             Reading::Label => sample.put(field, &[parse_label(name, bytes)?])?,
             Reading::Array { dtype, shape } => {
                 let part = || name.to_string();

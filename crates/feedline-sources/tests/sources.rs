@@ -24,6 +24,9 @@ mod header;
 #[cfg(unix)]
 #[path = "sources/hostile.rs"]
 mod hostile;
+/// Passes over samples that come one after the other.
+#[path = "sources/iterated.rs"]
+mod iterated;
 /// Datasets one after the other, and parts of them.
 #[path = "sources/joins.rs"]
 mod joins;

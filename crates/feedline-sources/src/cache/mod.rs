@@ -9,11 +9,12 @@
 
 mod disk;
 mod memory;
-mod snapshot;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex, Scratch};
+
+use crate::snapshot;
 
 pub use disk::DiskStore;
 pub use memory::MemoryStore;

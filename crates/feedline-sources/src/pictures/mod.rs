@@ -42,7 +42,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use feedline_core::plan::Stream;
-use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex, SampleKey, Stage};
+use feedline_core::{Cause, Dataset, Field, Iterable, Sample, SampleIndex, SampleKey, Stage};
 use feedline_ops::image::{Decoder, Draw, Drawn, Picture, Program, Size, Workbench};
 
 use crate::some_parts::{SomeParts, Wanted};
@@ -329,6 +329,10 @@ impl Dataset for Pictures {
         let chosen = fields.iter().map(wanted).collect::<Option<_>>()?;
         let named = fields.iter().map(|field| self.fields[*field].clone()).collect();
         Some(Arc::new(SomeParts::new(Arc::clone(&self.source), chosen, named)))
+    }
+
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        self.source.iterable()
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

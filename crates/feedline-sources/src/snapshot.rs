@@ -2,10 +2,11 @@
 
 use feedline_core::{Cause, Field, Form, Sample, SampleView};
 
-const DAMAGED: &str = "a kept sample does not have the fields of this dataset; empty the cache";
+const DAMAGED: &str =
+    "a kept sample does not have the fields of this dataset; if it comes from a cache, empty that";
 
 /// Appends the sample to `out`.
-pub(super) fn write(view: &SampleView<'_>, out: &mut Vec<u8>) {
+pub fn write(view: &SampleView<'_>, out: &mut Vec<u8>) {
     for (i, field) in view.fields().iter().enumerate() {
         if !matches!(field.form(), Form::Fixed { .. }) {
             let shape = view.shape(i);
@@ -17,12 +18,8 @@ pub(super) fn write(view: &SampleView<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a sample that [`write`] put into bytes.
-pub(super) fn read(
-    fields: &[Field],
-    mut bytes: &[u8],
-    sample: &mut Sample<'_>,
-) -> Result<(), Cause> {
+/// Writes a sample that [`write()`] put into bytes.
+pub fn read(fields: &[Field], mut bytes: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
     let mut shape = Vec::new();
     for (i, field) in fields.iter().enumerate() {
         if matches!(field.form(), Form::Fixed { .. }) {
@@ -43,6 +40,27 @@ pub(super) fn read(
         bytes = rest;
     }
     if bytes.is_empty() { Ok(()) } else { Err(DAMAGED.into()) }
+}
+
+/// The bytes of one field of such a sample.
+pub fn part<'a>(fields: &[Field], mut bytes: &'a [u8], part: usize) -> Result<&'a [u8], Cause> {
+    for (i, field) in fields.iter().enumerate() {
+        let length = match field.form() {
+            Form::Fixed { shape } => shape.iter().product::<usize>() * field.dtype().size(),
+            _ => {
+                for _ in 0..number(&mut bytes)?.min(64) {
+                    number(&mut bytes)?;
+                }
+                number(&mut bytes)?
+            }
+        };
+        let (value, rest) = bytes.split_at_checked(length).ok_or(DAMAGED)?;
+        if i == part {
+            return Ok(value);
+        }
+        bytes = rest;
+    }
+    Err(DAMAGED.into())
 }
 
 fn number(bytes: &mut &[u8]) -> Result<usize, Cause> {
