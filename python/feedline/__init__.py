@@ -19,6 +19,7 @@ from feedline import errors
 from feedline._feedline import Array, __version__, close_all
 from feedline.checkpoints import atomic_write, merge_states
 from feedline.gallery import Gallery
+from feedline.iterables import iterable
 from feedline.joining import concat, mix
 from feedline.loader import Loader
 from feedline.pictures import Images, images
@@ -39,6 +40,7 @@ __all__ = [
     "concat",
     "errors",
     "images",
+    "iterable",
     "merge_states",
     "mix",
     "npy",

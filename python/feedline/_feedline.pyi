@@ -373,9 +373,31 @@ class Source:
         A folder of files in class folders, or of any below it: their bytes, and the class.
         """
     @property
+    def is_iterable(self, /) -> bool:
+        """
+        Whether samples come one after the other, and nobody knows how many.
+        """
+    @property
     def is_mixture(self, /) -> bool:
         """
         Whether it is a mixture: then the loader's order is decided by weights.
+        """
+    @staticmethod
+    def iterable(
+        factory: Any,
+        keywords: SupportsGetItem[int, str],
+        ragged: "dict[str, tuple[str, list[int] | None, float]]",
+        example: Any | None,
+        known: "tuple[list[tuple[str, str, list[int | None], str]], bool, bytes] | None" = None,
+    ) -> tuple[Source, bool, bytes]:
+        """
+        Samples of the iterators that a function begins; `keywords` are what of seed, epoch, rank and `world_size` it
+        takes. Also returns whether samples are named, and one of them as bytes. What they consist of is learned by
+        `example` or the first one, unless it is `known` by now: the fields, whether they are named, and the bytes.
+        """
+    def iterated(self, /, change: str, count: SupportsIndex) -> Source:
+        """
+        The samples of an iterable dataset: the first so many, all but those, or shuffled in a buffer of so many.
         """
     def map(
         self,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 from feedline import notebook, ranks
 from feedline._arguments import flag, one_of, seconds, size, whole
 from feedline._feedline import NativeLoader
+from feedline.iterables import check_order
 from feedline.pipeline import check_pipeline
 from feedline.sampling import AskedSampler, order_of
 
@@ -236,6 +237,18 @@ class Loader(Generic[Batch]):
             raise ValueError(msg)
         ready = one_of("order", order, ("planned", "ready")) == "ready"
         share = ranks.given(rank, world_size)
+        check_order(
+            pipeline,
+            shuffle=shuffle,
+            sampler=sampler is not None,
+            weights=weights is not None,
+            balance=balance,
+            buckets=buckets is not None,
+            pad_last=pad_last,
+            ready=ready,
+            replace=on_error == "replace",
+            replay=len(replay) > 0,
+        )
         settings: dict[str, object] = {
             "batch_size": whole("batch_size", batch_size, 1, 2**32 - 1),
             "seed": whole("seed", seed, 0),
@@ -322,7 +335,9 @@ class Loader(Generic[Batch]):
         return self._native.epoch()
 
     def __repr__(self) -> str:
-        about = f"{len(self)} batches, {self.num_workers} workers"
+        known = not self._pipeline._source.is_iterable
+        batches = f"{len(self)} batches" if known else "an unknown number of batches"
+        about = f"{batches}, {self.num_workers} workers"
         if self._share.world_size > 1:
             about += f", {self._share}"
         return f"<Loader of {about}: {self._pipeline!r}>"

@@ -26,12 +26,12 @@ class Bar:
     Parameters
     ----------
     done, count
-        Batches so far, and in all.
+        Batches so far, and in all, if that is known.
     text
         The figures.
     """
 
-    def __init__(self, done: int, count: int, text: str) -> None:
+    def __init__(self, done: int, count: int | None, text: str) -> None:
         self.done = done
         self.count = count
         self.text = text
@@ -40,11 +40,13 @@ class Bar:
         return self.text
 
     def _repr_html_(self) -> str:
+        if self.count is None:
+            return f"<div>{self.text}</div>"
         bar = f'<progress value="{self.done}" max="{max(self.count, 1)}"></progress>'
         return f"<div>{bar} <span>{self.text}</span></div>"
 
 
-def begin(count: int) -> Callable[[int, str, bool], None]:
+def begin(count: int | None) -> Callable[[int, str, bool], None]:
     """Show an empty bar for so many batches, and return what draws it anew.
 
     By IPython's own displays, which every front end has, and not by widgets, which need an

@@ -518,6 +518,11 @@ class Images(Pipeline):
             "mixtures": self._mixtures,
         }
 
+    def _iterated(self, change: Literal["take", "skip", "shuffle"], count: int) -> Self:
+        # What is done to each sample and which samples come are apart.
+        of = cast("Pipeline", self._of)._iterated(change, count)
+        return cast("Self", Images(of, **(self._state() | {"stage": " | ".join(of._stages)})))
+
     def _chosen(self, stage: str, choice: Choice) -> Self:
         del stage  # told by how many were chosen of how many
         *before, last = self._choices or (None,)

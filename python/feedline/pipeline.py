@@ -75,7 +75,7 @@ class Pipeline(ImageOperations):
         self._recipe = recipe
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return again, (self._recipe, len(self))
+        return again, (self._recipe, None if self._source.is_iterable else len(self))
 
     def __copy__(self) -> Pipeline:
         # It never changes, so a copy may share everything.
@@ -84,6 +84,12 @@ class Pipeline(ImageOperations):
         return copied
 
     def __len__(self) -> int:
+        if self._source.is_iterable:
+            msg = (
+                "an iterable pipeline has no length: its samples are not counted before they come; "
+                "iterate over a loader of it until it ends"
+            )
+            raise TypeError(msg)
         return len(self._source)
 
     def __str__(self) -> str:
@@ -93,10 +99,14 @@ class Pipeline(ImageOperations):
         else:
             delivers = "(" + ", ".join(fields) + ("," if len(fields) == 1 else "") + ")"
         stages = "\n".join(f"  {stage}" for stage in self._stages)
-        return f"{len(self)} samples\n{stages}\ndelivers {delivers}"
+        return f"{self._count()}\n{stages}\ndelivers {delivers}"
 
     def __repr__(self) -> str:
-        return f"<Pipeline of {len(self)} samples: {' | '.join(self._stages)}>"
+        return f"<Pipeline of {self._count()}: {' | '.join(self._stages)}>"
+
+    def _count(self) -> str:
+        iterable = self._source.is_iterable
+        return "samples of unknown number" if iterable else f"{len(self)} samples"
 
     def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - a tuple or a dict of fields
         """Make one sample: for looking at it, and for datasets that are made of this one.
@@ -165,6 +175,7 @@ class Pipeline(ImageOperations):
         return self._made(places, threads=min(cores, len(places) // 4) if alone else 0)
 
     def _places(self, indices: Sequence[int]) -> list[int]:
+        self._refuse_iterable("an index")
         total = len(self)
         places = [operator.index(index) for index in indices]
         for place in places:
@@ -262,6 +273,7 @@ class Pipeline(ImageOperations):
         return self._labels
 
     def _read_labels(self) -> npt.NDArray[np.integer[Any]]:
+        self._refuse_iterable("labels")
         name = _columns.label_field(self._source.fields())
         if name is None:
             msg = (
@@ -514,6 +526,8 @@ class Pipeline(ImageOperations):
         3
         """
         n = _arguments.whole("n", n, 0)
+        if self._source.is_iterable:
+            return self._iterated("take", n)
         return self._sliced("take", f"take({n})", slice(n))
 
     def skip(self, n: int) -> Self:
@@ -537,6 +551,8 @@ class Pipeline(ImageOperations):
         [3, 4]
         """
         n = _arguments.whole("n", n, 0)
+        if self._source.is_iterable:
+            return self._iterated("skip", n)
         return self._sliced("skip", f"skip({n})", slice(n, None))
 
     def shard(self, index: int, count: int) -> Self:
@@ -595,6 +611,52 @@ class Pipeline(ImageOperations):
         self._refuse_mixture("repeat")
         times = _arguments.whole("n", n, 1)
         return self._chosen(f"repeat({times})", times)
+
+    def shuffle(self, buffer_size: int) -> Self:
+        """Shuffle the samples of an iterable pipeline on their way, in a buffer.
+
+        Each sample is drawn from the next `buffer_size` that are left, which wait in memory, beside
+        the loader's ``memory``. The order depends on the loader's seed and the epoch alone. A
+        resumed epoch is gone through from its start again.
+
+        Parameters
+        ----------
+        buffer_size
+            How many samples wait. 1 shuffles nothing.
+
+        Returns
+        -------
+        Pipeline
+            Of the same samples.
+
+        Raises
+        ------
+        ValueError
+            If the number of samples is known: then the loader shuffles all of them.
+
+        Examples
+        --------
+        >>> import feedline
+        >>> numbers = feedline.iterable(lambda: range(8)).shuffle(4)
+        >>> for (x,) in feedline.Loader(numbers, batch_size=8, seed=1):
+        ...     print(sorted(x.tolist()))
+        [0, 1, 2, 3, 4, 5, 6, 7]
+        """
+        size = _arguments.whole("buffer_size", buffer_size, 1)
+        if not self._source.is_iterable:
+            msg = (
+                "a buffer is for samples whose number is not known; pass shuffle=True to "
+                "feedline.Loader, which shuffles all of these without one"
+            )
+            raise ValueError(msg)
+        return self._iterated("shuffle", size)
+
+    def _iterated(self, change: Literal["take", "skip", "shuffle"], count: int) -> Self:
+        """Change which samples of an iterable pipeline come, or their order."""
+        from feedline.iterables import changed
+
+        stages = (*self._stages, f"{change}({count})")
+        return cast("Self", changed(self, change, count, stages))
 
     def _sliced(self, operation: str, stage: str, which: slice) -> Self:
         self._refuse_mixture(operation)
@@ -766,7 +828,7 @@ class Pipeline(ImageOperations):
         """
         self._check_loadable()
         _arguments.function("function", function)
-        if len(self) == 0:
+        if not self._source.is_iterable and len(self) == 0:
             msg = "map_batches needs at least one sample to learn what the function makes"
             raise ValueError(msg)
         stages = (*self._stages, f"map_batches({_name(function)})")
@@ -953,7 +1015,22 @@ class Pipeline(ImageOperations):
             )
             raise ValueError(msg)
 
+    def _refuse_iterable(self, operation: str) -> None:
+        if not self._source.is_iterable:
+            return
+        advice = (
+            "look at samples by a loader: next(iter(feedline.Loader(pipeline)))"
+            if operation == "an index"
+            else "do it in the factory, before samples come out of it"
+        )
+        msg = (
+            f"{operation} needs to know all samples, and those of an iterable pipeline come one "
+            f"after the other; {advice}"
+        )
+        raise TypeError(msg)
+
     def _refuse_mixture(self, operation: str) -> None:
+        self._refuse_iterable(operation)
         if operation not in ("select", "take", "skip", "shard", "repeat"):
             self._refuse_batched(operation)
         if self._source.is_mixture:
@@ -1002,9 +1079,11 @@ def _remade(
     """Call a function on batches. `known` is what it makes; else it is called to learn that."""
     source = before._source.map_batches(portable.function, before._named, known)
     if known is None:
-        settings: dict[str, object] = {"batch_size": 1, "indices": [0], "num_workers": 0}
+        settings: dict[str, object] = {"batch_size": 1, "num_workers": 0, "epochs": 1}
+        if not source.is_iterable:
+            settings["indices"] = [0]
         try:
-            NativeLoader(source, False, "numpy", settings | {"epochs": 1}).epoch().take(None)
+            NativeLoader(source, False, "numpy", settings).epoch().take(None)
         except BatchError as error:
             # Raised here: no loader has to answer for it.
             raise (error.__cause__ or error) from None

@@ -36,10 +36,10 @@ class Recipe(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-def again(recipe: Recipe, length: int) -> Pipeline:
-    """Make a pipeline anew, of as many samples as it had."""
+def again(recipe: Recipe, length: int | None) -> Pipeline:
+    """Make a pipeline anew, of as many samples as it had, if that was known."""
     pipeline = recipe.make(*recipe.arguments)
-    if len(pipeline) != length:
+    if length is not None and len(pipeline) != length:
         changed(pipeline._stages[0], length, len(pipeline))
     return pipeline
 

@@ -12,9 +12,10 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::call::{Callee, Functions};
 use crate::errors::Raised;
-use crate::function::{describe, keep_interrupt, split};
+use crate::function::keep_interrupt;
 use crate::loader::strings;
 use crate::output::Output;
+use crate::record::{FUNCTION, describe, split};
 use crate::state::{CallKey, Making};
 use crate::value::{Contiguous, KnownField, as_array, dtype_of};
 
@@ -153,17 +154,17 @@ impl BatchFunction {
             });
         }
         if !self.takes_dict {
-            return self.function.call(py, &PyTuple::new(py, values)?);
+            return self.function.call(py, &PyTuple::new(py, values)?, None);
         }
         let batch = PyDict::new(py);
         for (name, value) in names.iter().zip(values) {
             batch.set_item(name, value)?;
         }
-        self.function.call(py, &PyTuple::new(py, [batch])?)
+        self.function.call(py, &PyTuple::new(py, [batch])?, None)
     }
 
     fn write(&self, result: &Bound<'_, PyAny>, out: &mut BatchWriter<'_>) -> PyResult<()> {
-        let (named, values) = split(result)?;
+        let (named, values) = split(FUNCTION, result)?;
         let values: Vec<(String, Bound<'_, PyAny>)> = values
             .into_iter()
             .enumerate()

@@ -15,6 +15,9 @@
 //! see what Rust's datasets own; so they have weak references only, and the Python objects that own
 //! datasets ([`Source`](crate::source::Source) and the loader's) own the functions, where it looks.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pyo3::exceptions::PyReferenceError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
@@ -25,16 +28,20 @@ use pyo3::{PyTraverseError, PyVisit, ffi};
 pub struct Function {
     /// `None` once the garbage collector has broken a cycle here.
     callable: Option<Py<PyAny>>,
+    /// What it has made and is still in use: iterators, by number.
+    kept: BTreeMap<u64, Py<PyAny>>,
 }
 
 #[pymethods]
 impl Function {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.callable)
+        visit.call(&self.callable)?;
+        self.kept.values().try_for_each(|object| visit.call(object))
     }
 
     fn __clear__(&mut self) {
         self.callable = None;
+        self.kept.clear();
     }
 }
 
@@ -63,7 +70,8 @@ impl Functions {
 
     /// Adds a function and returns how a dataset refers to it.
     pub(crate) fn add(&mut self, py: Python<'_>, callable: Py<PyAny>) -> PyResult<Callee> {
-        let function = Bound::new(py, Function { callable: Some(callable) })?;
+        let function =
+            Bound::new(py, Function { callable: Some(callable), kept: BTreeMap::new() })?;
         let callee = Callee(PyWeakrefReference::new(&function)?.unbind());
         self.0.push(function.unbind());
         Ok(callee)
@@ -82,20 +90,58 @@ impl Functions {
 /// A function that somebody else owns.
 pub(crate) struct Callee(Py<PyWeakrefReference>);
 
+/// How many objects were kept so far. Relaxed: only that numbers differ matters.
+static KEPT: AtomicU64 = AtomicU64::new(0);
+
 impl Callee {
+    pub(crate) fn clone_ref(&self, py: Python<'_>) -> Callee {
+        Callee(self.0.clone_ref(py))
+    }
+
     pub(crate) fn call<'py>(
         &self,
         py: Python<'py>,
         arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let gone = || PyReferenceError::new_err("the loader is gone, and its function with it");
-        let function = self.0.bind(py).upgrade_as::<Function>()?.ok_or_else(gone)?;
-        let callable = match &function.try_borrow()?.callable {
+        let callable = match &self.function(py)?.try_borrow()?.callable {
             Some(callable) => callable.clone_ref(py).into_bound(py),
             None => return Err(gone()),
         };
-        call(&callable, arguments, None)
+        call(&callable, arguments, keywords)
     }
+
+    /// Keeps an object with the function, where the garbage collector sees it. Returns its number.
+    pub(crate) fn keep(&self, object: Bound<'_, PyAny>) -> PyResult<u64> {
+        let number = KEPT.fetch_add(1, Ordering::Relaxed);
+        let function = self.function(object.py())?;
+        function.try_borrow_mut()?.kept.insert(number, object.unbind());
+        Ok(number)
+    }
+
+    /// An object that was kept.
+    pub(crate) fn kept<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Bound<'py, PyAny>> {
+        let function = self.function(py)?;
+        let function = function.try_borrow()?;
+        let object = function.kept.get(&number).map(|object| object.clone_ref(py).into_bound(py));
+        object.ok_or_else(gone)
+    }
+
+    /// Gives an object up that was kept.
+    pub(crate) fn give_up(&self, py: Python<'_>, number: u64) {
+        let Ok(function) = self.function(py) else { return };
+        let object = function.try_borrow_mut().ok().and_then(|mut it| it.kept.remove(&number));
+        // Here, with nothing borrowed: what it does when it goes is the user's.
+        drop(object);
+    }
+
+    fn function<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Function>> {
+        self.0.bind(py).upgrade_as::<Function>()?.ok_or_else(gone)
+    }
+}
+
+fn gone() -> PyErr {
+    PyReferenceError::new_err("the loader is gone, and its function with it")
 }
 
 type Call = unsafe extern "C-unwind" fn(

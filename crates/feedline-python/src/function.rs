@@ -3,13 +3,16 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use feedline::{Cause, Dataset, Field, Sample, SampleIndex, SampleKey, SampleView, Scratch, Stage};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
+use feedline::{
+    Cause, Dataset, Field, Iterable, Sample, SampleIndex, SampleKey, SampleView, Scratch, Stage,
+};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::call::{Callee, Functions};
 use crate::errors::Raised;
+use crate::record::{FUNCTION as GIVES, Record};
 use crate::state::{CallKey, Making};
 use crate::trim;
 use crate::value;
@@ -22,9 +25,8 @@ pub(crate) struct PyMap {
     number: u64,
     /// Whether the function takes a dict rather than the fields one by one.
     takes_dict: bool,
-    /// Whether it answers with a dict.
-    named: bool,
-    fields: Vec<Field>,
+    /// What it answers with.
+    record: Record,
     /// Places for the inner sample, one per worker that is in the function.
     scratches: Mutex<Vec<Scratch>>,
 }
@@ -72,18 +74,11 @@ impl PyMap {
         }
         let number = functions.count();
         let function = functions.add(py, function)?;
-        let (fields, scratches) = (Vec::new(), Mutex::default());
-        let mut map =
-            PyMap { inner, function, number, takes_dict, named: false, fields, scratches };
+        let (record, scratches) = (Record::unknown(GIVES), Mutex::default());
+        let mut map = PyMap { inner, function, number, takes_dict, record, scratches };
         let result = map.first_result(py)?;
-        let (named, values) = split(&result)?;
-        for (i, (name, value)) in values.iter().enumerate() {
-            let name = name.clone().unwrap_or_else(|| i.to_string());
-            map.fields.push(value::declare(&name, value, ragged.get_item(&name)?)?);
-        }
-        // What no batch can be made of is refused here, not when the loader is built.
-        Scratch::new(map.fields.clone()).map_err(|e| PyValueError::new_err(e.to_string()))?;
-        map.named = named;
+        map.record = Record::of(GIVES, &result, ragged)?;
+        let named = map.record.named;
         Ok(Inferred { map, named })
     }
 
@@ -96,11 +91,11 @@ impl PyMap {
         takes_dict: bool,
         (fields, named): (Vec<Field>, bool),
     ) -> PyResult<Inferred> {
-        Scratch::new(fields.clone()).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let record = Record::known(GIVES, fields, named)?;
         let number = functions.count();
         let function = functions.add(py, function)?;
         let scratches = Mutex::default();
-        let map = PyMap { inner, function, number, takes_dict, named, fields, scratches };
+        let map = PyMap { inner, function, number, takes_dict, record, scratches };
         Ok(Inferred { map, named })
     }
 
@@ -129,48 +124,13 @@ impl PyMap {
             values.push(value::to_python(py, view, i)?);
         }
         if !self.takes_dict {
-            return self.function.call(py, &PyTuple::new(py, values)?);
+            return self.function.call(py, &PyTuple::new(py, values)?, None);
         }
         let sample = PyDict::new(py);
         for (field, value) in fields.iter().zip(values) {
             sample.set_item(field.name(), value)?;
         }
-        self.function.call(py, &PyTuple::new(py, [sample])?)
-    }
-
-    fn write(&self, result: &Bound<'_, PyAny>, sample: &mut Sample<'_>) -> PyResult<()> {
-        let (named, values) = split(result)?;
-        let known = |name: &String| self.fields.iter().position(|field| field.name() == name);
-        let places: Option<Vec<usize>> = values
-            .iter()
-            .enumerate()
-            .map(|(i, (name, _))| name.as_ref().map_or(Some(i), known))
-            .collect();
-        let same = named == self.named && values.len() == self.fields.len();
-        let Some(places) = places.filter(|_| same) else {
-            let now = values.iter().map(|(name, _)| name.as_deref());
-            let first = self.fields.iter().map(|field| self.named.then(|| field.name()));
-            return Err(PyValueError::new_err(format!(
-                "the function returned {}, but {} for the first sample; return the same fields each time",
-                describe(now),
-                describe(first),
-            )));
-        };
-        for (at, (_, value)) in places.into_iter().zip(&values) {
-            value::write(&self.fields[at], self.named, at, value, sample)?;
-        }
-        Ok(())
-    }
-}
-
-/// A function's answer in words: `a dict of x, y`, or `a tuple of 2`.
-pub(crate) fn describe<'a>(names: impl ExactSizeIterator<Item = Option<&'a str>>) -> String {
-    let count = names.len();
-    let names: Vec<&str> = names.flatten().collect();
-    match (names.is_empty(), count) {
-        (false, _) => format!("a dict of {}", names.join(", ")),
-        (true, 1) => "one value".into(),
-        (true, _) => format!("a tuple of {count}"),
+        self.function.call(py, &PyTuple::new(py, [sample])?, None)
     }
 }
 
@@ -180,7 +140,7 @@ impl Dataset for PyMap {
     }
 
     fn fields(&self) -> Vec<Field> {
-        self.fields.clone()
+        self.record.fields.clone()
     }
 
     fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
@@ -196,8 +156,9 @@ impl Dataset for PyMap {
         let view = scratch.build(&*self.inner, sample.index(), raw, sample.key())?;
         sample.begin(Stage::Transform);
         let called = Python::try_attach(|py| {
-            let done =
-                self.call(py, &view, sample.key()).and_then(|result| self.write(&result, sample));
+            let done = self
+                .call(py, &view, sample.key())
+                .and_then(|result| self.record.write(&result, sample));
             done.inspect_err(|error| keep_interrupt(py, error))
         });
         // The function's answer is gone; where it was large, its memory should be, too.
@@ -210,6 +171,10 @@ impl Dataset for PyMap {
         }
     }
 
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        self.inner.iterable()
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.inner.cost_hint(index)
     }
@@ -217,38 +182,6 @@ impl Dataset for PyMap {
     fn origin(&self, index: SampleIndex) -> Option<String> {
         self.inner.origin(index)
     }
-}
-
-/// The fields of a function's answer: of a dict by name, of a tuple by place, else the one.
-type Answer<'py> = (bool, Vec<(Option<String>, Bound<'py, PyAny>)>);
-
-pub(crate) fn split<'py>(result: &Bound<'py, PyAny>) -> PyResult<Answer<'py>> {
-    const ADVICE: &str = "return an array, a tuple of arrays or a dict of arrays";
-    let wrong =
-        |what: &str| PyTypeError::new_err(format!("the function returned {what}; {ADVICE}"));
-    if result.is_none() {
-        return Err(wrong("None"));
-    }
-    if let Ok(dict) = result.cast::<PyDict>() {
-        let mut values = Vec::with_capacity(dict.len());
-        for (name, value) in dict {
-            let Ok(text) = name.extract::<String>() else {
-                let repr = name.repr()?;
-                return Err(PyTypeError::new_err(format!(
-                    "the function returned a dict with the key {repr}; names of fields are str"
-                )));
-            };
-            values.push((Some(text), value));
-        }
-        return if values.is_empty() { Err(wrong("an empty dict")) } else { Ok((true, values)) };
-    }
-    if let Ok(tuple) = result.cast::<PyTuple>() {
-        if tuple.is_empty() {
-            return Err(wrong("an empty tuple"));
-        }
-        return Ok((false, tuple.iter().map(|value| (None, value)).collect()));
-    }
-    Ok((false, vec![(None, result.clone())]))
 }
 
 fn raise(py: Python<'_>, cause: Cause) -> PyErr {

@@ -7,7 +7,8 @@
 //! | `encoded.rs` | opening folders and shards, with progress |
 //! | `settings.rs` | what is passed by name, in dicts |
 //! | `pictures.rs` | image operations, and the dataset they make |
-//! | `function.rs`, `value.rs` | samples to a Python function and back |
+//! | `function.rs`, `value.rs`, `record.rs` | samples to a Python function and back |
+//! | `iterable.rs` | samples of a Python iterator |
 //! | `batch_function.rs` | batches to a Python function and back |
 //! | `call.rs` | calls from worker threads; who owns what is called |
 //! | `loader.rs` | batches; waiting, signals, closing at exit |
@@ -30,6 +31,7 @@ mod errors;
 mod function;
 mod hold;
 mod in_memory;
+mod iterable;
 mod loader;
 mod measures;
 #[cfg(target_os = "linux")]
@@ -38,6 +40,7 @@ mod one_argument;
 mod output;
 mod pictures;
 mod prepared;
+mod record;
 mod settings;
 mod source;
 mod state;

@@ -13,7 +13,7 @@ use feedline::{
     Boundary, CudaHostMemory, Delivery, EpochToken, Figures, Form, LoaderBuilder, Meter, Next,
     NoDriver, OnError, Order, PolicyKind, plan,
 };
-use pyo3::exceptions::{PyTimeoutError, PyUserWarning, PyValueError};
+use pyo3::exceptions::{PyTimeoutError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
@@ -144,8 +144,13 @@ impl NativeLoader {
     }
 
     /// Batches per epoch.
-    fn __len__(&self) -> usize {
-        usize::try_from(self.loader().len()).unwrap_or(usize::MAX)
+    fn __len__(&self) -> PyResult<usize> {
+        if self.loader().plan().is_unbounded() {
+            return Err(PyTypeError::new_err(
+                "a loader of an iterable pipeline has no length: its samples are not counted before they come",
+            ));
+        }
+        Ok(usize::try_from(self.loader().len()).unwrap_or(usize::MAX))
     }
 
     /// Begins the next epoch.
@@ -549,7 +554,7 @@ fn order(source: &Source, settings: &Settings<'_, '_>) -> PyResult<Order> {
 
 /// Turns the keyword arguments into a builder.
 fn describe(source: &Source, settings: &Settings<'_, '_>) -> PyResult<LoaderBuilder> {
-    let mut builder = feedline::Loader::builder(source.dataset()).copies_strings(true);
+    let mut builder = feedline::Loader::builder(source.loaded()).copies_strings(true);
     builder = builder.order(order(source, settings)?);
     if let Some(apart) = settings.get_if("epochs_apart")? {
         builder = builder.epochs_apart(apart);

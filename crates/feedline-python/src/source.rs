@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
 use feedline::sources::{
-    Concat, Encoded, Mixing, Mixture, Pictures, Select, SourceError, Watch, Zip, files, only,
+    Change, Concat, Encoded, Iterated, Mixing, Mixture, Pictures, Select, SourceError, Watch, Zip,
+    files, only,
 };
 use feedline::{Alter, DType, Dataset, Form, Ragged, plan};
 use feedline_bench::Traced;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::batch_function::{BatchFunction, Before, Described};
 use crate::call::Functions;
 use crate::function::{Inferred, PyMap};
 use crate::in_memory::InMemory;
+use crate::iterable::PyIterable;
 use crate::loader::Parts;
 use crate::pictures::{Call, LAYOUTS};
 use crate::settings::choice;
@@ -47,6 +49,8 @@ pub struct Source {
     classes: Option<Arc<[OsString]>>,
     /// What the dataset calls.
     functions: Functions,
+    /// What becomes of the order of an iterable dataset's samples.
+    changes: Vec<Change>,
 }
 
 /// How many shards may be shuffled, each counted as often as it is repeated.
@@ -65,6 +69,7 @@ impl Source {
             remade: None,
             classes: None,
             functions: Functions::default(),
+            changes: Vec::new(),
         }
     }
 
@@ -78,8 +83,8 @@ impl Source {
     /// A dataset with this one's samples, in its order, made into something else.
     pub(crate) fn then(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
         let (functions, windows) = (self.functions.clone_ref(py), self.windows.clone());
-        let classes = self.classes.clone();
-        Source { functions, windows, classes, ..Source::of(dataset) }
+        let (classes, changes) = (self.classes.clone(), self.changes.clone());
+        Source { functions, windows, classes, changes, ..Source::of(dataset) }
     }
 
     /// A dataset made of several.
@@ -103,6 +108,14 @@ impl Source {
 
     pub(crate) fn dataset(&self) -> Arc<dyn Dataset> {
         Arc::clone(&self.dataset)
+    }
+
+    /// What a loader loads: the dataset, its samples in the order that was asked for.
+    pub(crate) fn loaded(&self) -> Arc<dyn Dataset> {
+        match self.changes.is_empty() {
+            true => self.dataset(),
+            false => Arc::new(Iterated::new(self.dataset(), self.changes.clone())),
+        }
     }
 
     /// The samples before any decoding, where nothing was done to them yet.
@@ -339,6 +352,59 @@ impl Source {
         let part = |(len, weight)| plan::Part { len, weight };
         let parts = lengths.into_iter().zip(weights).map(part).collect();
         Source { parts: Some(parts), ..self.then(py, self.dataset()) }
+    }
+
+    /// Samples of the iterators that a function begins; `keywords` are what of seed, epoch, rank and `world_size` it
+    /// takes. Also returns whether samples are named, and one of them as bytes. What they consist of is learned by
+    /// `example` or the first one, unless it is `known` by now: the fields, whether they are named, and the bytes.
+    #[staticmethod]
+    #[pyo3(signature = (
+        factory,
+        keywords,
+        ragged: "dict[str, tuple[str, list[int] | None, float]]",
+        example,
+        known: "tuple[list[tuple[str, str, list[int | None], str]], bool, bytes] | None" = None,
+    ))]
+    fn iterable<'py>(
+        py: Python<'py>,
+        factory: Py<PyAny>,
+        keywords: Vec<String>,
+        ragged: &Bound<'_, PyDict>,
+        example: Option<Bound<'_, PyAny>>,
+        known: Option<(Vec<KnownField>, bool, Vec<u8>)>,
+    ) -> PyResult<(Source, bool, Bound<'py, PyBytes>)> {
+        let mut functions = Functions::default();
+        let made = match known {
+            None => PyIterable::infer(py, factory, &mut functions, keywords, example, ragged)?,
+            Some((fields, named, bytes)) => {
+                let declare = |field: KnownField| value::declare_known(field, ragged);
+                let fields = fields.into_iter().map(declare).collect::<PyResult<_>>()?;
+                PyIterable::known(py, factory, &mut functions, keywords, (fields, named), bytes)?
+            }
+        };
+        let (named, bytes) = (made.is_named(), PyBytes::new(py, made.example()));
+        let encoded: Arc<dyn Encoded> = Arc::new(made.clone());
+        Ok((Source { encoded: Some(encoded), functions, ..Source::of(made) }, named, bytes))
+    }
+
+    /// Whether samples come one after the other, and nobody knows how many.
+    #[getter]
+    fn is_iterable(&self) -> bool {
+        self.dataset.iterable().is_some()
+    }
+
+    /// The samples of an iterable dataset: the first so many, all but those, or shuffled in a buffer of so many.
+    fn iterated(&self, py: Python<'_>, change: &str, count: u64) -> PyResult<Source> {
+        let shuffle = Change::Shuffle(usize::try_from(count).unwrap_or(usize::MAX));
+        let changes =
+            [("take", Change::Take(count)), ("skip", Change::Skip(count)), ("shuffle", shuffle)];
+        let change = choice("change", change, &changes)?;
+        let (pictures, alters) = (self.pictures.clone(), self.alters.clone());
+        let (encoded, remade) = (self.encoded(), self.remade.clone());
+        let mut changed =
+            Source { pictures, alters, encoded, remade, ..self.then(py, self.dataset()) };
+        changed.changes.push(change);
+        Ok(changed)
     }
 
     /// Whether it is a mixture: then the loader's order is decided by weights.

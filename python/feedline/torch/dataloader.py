@@ -10,7 +10,7 @@ from feedline.torch.iterators.inline import InlineIterator
 from feedline.torch.iterators.native import NativeIterator, check_settings
 from feedline.torch.iterators.processes import ProcessIterator
 from feedline.torch.iterators.threads import ThreadIterator
-from feedline.torch.iterators.wrapped import as_pipeline, is_of_pipelines
+from feedline.torch.iterators.wrapped import as_pipeline, is_of_pipelines, refuse_iterable
 from feedline.torch.states.checkpointing import Checkpointing
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ class DataLoader(Checkpointing[T_co]):
         world_size: int | None = None,
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
+        refuse_iterable(dataset)
         self.worker_mode = worker_mode
         self.dataset_lock = dataset_lock
         super().__init__(

@@ -18,7 +18,7 @@ from torch.utils.data import ConcatDataset, Subset
 from feedline.joining import concat
 from feedline.pipeline import Pipeline
 
-__all__ = ["as_pipeline", "is_of_pipelines"]
+__all__ = ["as_pipeline", "is_of_pipelines", "refuse_iterable"]
 
 
 def is_of_pipelines(dataset: object) -> bool:
@@ -31,6 +31,17 @@ def is_of_pipelines(dataset: object) -> bool:
     if type(dataset) is ConcatDataset:
         return all(map(is_of_pipelines, dataset.datasets))
     return isinstance(dataset, Pipeline)
+
+
+def refuse_iterable(dataset: object) -> None:
+    """Refuse a pipeline of iterators, of which no sampler can ask for a sample."""
+    if isinstance(dataset, Pipeline) and dataset._source.is_iterable:
+        msg = (
+            "torch's samplers ask for samples by index, and those of an iterable pipeline come in "
+            'turn; iterate over feedline.Loader(pipeline, output="torch") instead, or give the '
+            "factory's samples to DataLoader as a torch IterableDataset"
+        )
+        raise TypeError(msg)
 
 
 def as_pipeline(dataset: Any) -> Pipeline | None:  # noqa: ANN401 - the user's
