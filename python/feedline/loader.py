@@ -500,6 +500,12 @@ class Loader(Generic[Batch]):
         """
         self._join_group()
         told = self._native.measures().explain()
+        if self._pipeline._source.is_iterable:
+            told += (
+                " The samples come from an iterator, which one worker at a time asks: where "
+                "workers have nothing to do, they wait for it, and nothing but a faster iterator "
+                "helps."
+            )
         if self._share.world_size > 1:
             told += f" This is {self._share}."
         return told

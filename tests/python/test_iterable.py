@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import pickle
+import signal
 import threading
 import weakref
 
@@ -128,6 +129,25 @@ def test_the_factory_is_called_at_each_epochs_start_and_told_what_it_asks_for():
     assert calls == [(0, 0)], "once, to learn what samples are"
     assert [epoch(loader) for _ in range(3)] == [[[i, i + 1], [i + 2]] for i in range(3)]
     assert calls[1:] == [(0, 7), (1, 7), (2, 7)]
+
+
+def test_the_verdict_names_the_iterator():
+    loader = feedline.Loader(feedline.iterable(below(9)), batch_size=2)
+    epoch(loader)
+    assert "nothing but a faster iterator helps" in loader.explain()
+
+
+def test_ctrl_c_in_the_iterator_is_raised_where_the_caller_works():
+    def samples():
+        yield 1
+        signal.raise_signal(signal.SIGINT)
+        yield 2
+
+    loader = feedline.Loader(feedline.iterable(samples, example=0), num_workers=0)
+    batches = iter(loader)
+    assert next(batches)[0].tolist() == [1]
+    with pytest.raises(KeyboardInterrupt):
+        next(batches)
 
 
 def test_an_example_spares_the_first_call():
