@@ -43,7 +43,7 @@ def run(name: str, source: str, data: tuple[Path, Path], epochs: int, out: Path)
     """Run a version of the script in a process of its own; returns what it logged."""
     script, log = out / f"plain_script_{name}.py", out / f"plain_script_{name}.json"
     script.write_text(source)
-    command = [sys.executable, script, *data, "--epochs", str(epochs), "--log", log]
+    command = [sys.executable, *map(str, (script, *data, "--epochs", epochs, "--log", log))]
     print(f"{name}:", flush=True)
     subprocess.run(command, check=True)  # noqa: S603 - the script beside this one
     logged: dict[str, Any] = json.loads(log.read_text())

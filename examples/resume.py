@@ -55,7 +55,7 @@ def train(folder: Path, checkpoint: Path) -> None:
 
 def run(folder: Path, checkpoint: Path, kill_after: int | None = None) -> list[int]:
     """Train in a process of its own, which is killed after so many steps; returns its steps."""
-    command = [sys.executable, __file__, "--train", folder, checkpoint]
+    command = [sys.executable, __file__, "--train", str(folder), str(checkpoint)]
     steps: list[int] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
         assert process.stdout is not None  # noqa: S101 - it is a pipe

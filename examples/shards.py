@@ -30,7 +30,7 @@ SHARDS, BATCH = 8, 16
 def write(photos: Path, out: Path) -> list[Path]:
     """Write the photographs into shards in WebDataset's layout, mixed: picture, label, number."""
     files = sorted(photos.glob("*/*.jpg"))
-    np.random.default_rng(0).shuffle(files)  # type: ignore[arg-type]
+    np.random.default_rng(0).shuffle(files)
     shards = []
     for i, part in enumerate(np.array_split(np.arange(len(files)), SHARDS)):
         shards.append(out / f"photographs-{i:03}.tar")
@@ -61,7 +61,7 @@ def epoch(name: str, pipeline: feedline.Pipeline) -> dict[int, bytes]:
     pictures = pipeline.images("jpg").resize((48, 64))
     loader = feedline.Loader(pictures, batch_size=BATCH, shuffle=True, seed=1)
     began = time.perf_counter()
-    came = {}
+    came: dict[int, bytes] = {}
     for batch in loader:
         pixels = (picture.tobytes() for picture in batch["image"])
         came.update(zip(batch["id"].tolist(), pixels, strict=True))

@@ -77,12 +77,13 @@ def loader(folder: Path, *, training: bool) -> feedline.Loader:
 
 def trainer(out: Path, **settings: Any) -> pl.Trainer:  # noqa: ANN401 - Lightning's own
     """Make a trainer that prints little."""
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     return pl.Trainer(
         accelerator="cpu",
         default_root_dir=out,
         enable_checkpointing=False,
-        **quiet,
+        enable_model_summary=False,
+        enable_progress_bar=False,
+        logger=False,
         **settings,
     )
 
