@@ -117,7 +117,7 @@ fn epochs_that_are_kept_apart_are_begun_when_they_are_asked_for() {
         let (token, restarted, effects) = flow.begin_epoch();
         assert!(restarted && effects.wake_workers == ALL);
         assert_eq!(work(&mut flow), 2, "there is room for more");
-        assert_eq!(flow.left_of(token), 2);
+        assert_eq!(flow.left_of(token), Some(2));
         assert_eq!([(); 2].map(|()| take(&mut flow, token).0), [Some(0), Some(1)]);
         assert_eq!(flow.ask(token, 0).0, Answer::End);
         assert!(open(&mut flow).is_none(), "nobody has asked for the next epoch");
