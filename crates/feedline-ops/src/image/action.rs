@@ -5,7 +5,7 @@
 //! that the decoder can be told what is needed, and so that masks, boxes and keypoints can follow the
 //! same geometry.
 
-use super::act::{Tone, Warp};
+use super::act::{Displacement, Perspective, Tone, Warp};
 
 /// Height and width in pixels.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -123,8 +123,14 @@ pub enum Action {
     Turn(u8),
     /// Moves every pixel by an affine map.
     Warp(Box<Warp>),
+    /// Moves every pixel by a perspective map.
+    Perspective(Box<Perspective>),
+    /// Moves every pixel by a shift of its own.
+    Elastic(Displacement),
     /// Changes colours.
     Tone(Tone),
+    /// Blends it with changed copies of itself.
+    Mix(Box<Mix>),
     /// Blurs by a Gaussian bell.
     Blur {
         /// Columns and rows of the kernel, both odd.
@@ -141,6 +147,15 @@ pub enum Action {
         /// With what.
         fill: Fill,
     },
+}
+
+/// What a picture is blended of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mix {
+    /// The weight of the picture as it is.
+    pub original: f32,
+    /// Copies of it: the weight of each, and what is done to it, which leaves its size.
+    pub chains: Vec<(f32, Vec<Action>)>,
 }
 
 impl Action {
@@ -164,7 +179,11 @@ impl Action {
     pub fn moves_pixels(&self) -> bool {
         !matches!(
             self,
-            Action::Tone(_) | Action::Blur { .. } | Action::Gray(_) | Action::Erase { .. }
+            Action::Tone(_)
+                | Action::Mix(_)
+                | Action::Blur { .. }
+                | Action::Gray(_)
+                | Action::Erase { .. }
         )
     }
 }

@@ -36,7 +36,12 @@ pub fn move_points(actions: &[Action], mut size: Size, points: &mut [f32]) {
 
 fn moved_box(action: &Action, size: Size, [x0, y0, x1, y1]: [f32; 4]) -> [f32; 4] {
     let corners = match action {
-        Action::Warp(_) => [[x0, y0], [x1, y0], [x1, y1], [x0, y1]],
+        Action::Warp(_) | Action::Perspective(_) => [[x0, y0], [x1, y0], [x1, y1], [x0, y1]],
+        // Of the pixels that lie at or after the corners, as torchvision has it.
+        Action::Elastic(_) => {
+            let [x0, y0, x1, y1] = [x0, y0, x1, y1].map(f32::ceil);
+            [[x0, y0], [x1, y0], [x1, y1], [x0, y1]]
+        }
         // Along the axes two corners tell everything.
         _ => [[x0, y0], [x1, y1], [x0, y0], [x1, y1]],
     };
@@ -76,7 +81,13 @@ fn moved(action: &Action, size: Size, [x, y]: [f32; 2]) -> [f32; 2] {
             let m = warp.forward.map(|m| m as f32);
             [x * m[0] + y * m[1] + m[2], x * m[3] + y * m[4] + m[5]]
         }
-        Action::Tone(_) | Action::Blur { .. } | Action::Gray(_) | Action::Erase { .. } => [x, y],
+        Action::Perspective(map) => map.moved([x, y]),
+        Action::Elastic(map) => map.moved([x, y]),
+        Action::Tone(_)
+        | Action::Mix(_)
+        | Action::Blur { .. }
+        | Action::Gray(_)
+        | Action::Erase { .. } => [x, y],
     }
 }
 

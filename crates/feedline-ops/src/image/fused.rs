@@ -57,8 +57,7 @@ impl<'a> Decoder<'a> {
         scratch: &mut Scratch,
     ) -> Result<(), ImageError> {
         let size = self.make(recipe, scratch)?;
-        let flips = Flips { horizontal: recipe.flip_horizontal, vertical: recipe.flip_vertical };
-        finish.write_flipped(scratch.resized.pixels(), size, flips, out)
+        finish.write_flipped(scratch.resized.pixels(), size, recipe.flips(), out)
     }
 
     /// Follows the recipe and gives the pixels, for operations that come between them and the finish.
@@ -68,15 +67,9 @@ impl<'a> Decoder<'a> {
         picture: &mut Picture,
         scratch: &mut Scratch,
     ) -> Result<(), ImageError> {
-        let (_, width) = self.make(recipe, scratch)?;
-        let (pixels, channels) = (scratch.resized.pixels_mut(), recipe.color.channels());
-        if recipe.flip_horizontal {
-            flip::horizontal(pixels, width, channels);
-        }
-        if recipe.flip_vertical {
-            flip::vertical(pixels, width * channels);
-        }
+        self.make(recipe, scratch)?;
         std::mem::swap(picture, &mut scratch.resized);
+        mirror(picture, recipe.flips());
         Ok(())
     }
 
@@ -96,18 +89,7 @@ impl<'a> Decoder<'a> {
             origin.scaled(8)
         };
         let Scratch { resizer, part, resized, .. } = scratch;
-        let (height, width) = origin.out;
-        let channels = part.channels();
-        let source = Source { pixels: part.pixels(), width: part.width(), channels, area };
-        let to = resized.reset(width, height, channels);
-        if origin.resizes {
-            let done = resizer.resize(source, window, recipe.filter, to, (width, height));
-            // All that it refuses is refused before; its own checks must still not become a panic.
-            done.map_err(|reason| ImageError::Resize { reason })?;
-        } else {
-            source.copy_to(to);
-        }
-        Ok((height, width))
+        take(part, area, window, &origin, recipe, resizer, resized)
     }
 
     /// Decodes what the result needs into `part`, and tells where in it the needed pixels and the window lie.
@@ -138,5 +120,81 @@ impl<'a> Decoder<'a> {
         let window =
             Window { x: window.x - columns.x as f64, y: window.y - area.y as f64, ..window };
         Ok((inner, window))
+    }
+}
+
+/// Follows the recipe for a picture that is decoded already, and writes the finished result into `out`.
+pub(super) fn fused_decoded(
+    decoded: &Picture,
+    recipe: &Recipe,
+    finish: &Finish,
+    out: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<(), ImageError> {
+    if (recipe.crop, recipe.size, recipe.window) == (None, None, None) {
+        let size = (decoded.height(), decoded.width());
+        return finish.write_flipped(decoded.pixels(), size, recipe.flips(), out);
+    }
+    let Scratch { resizer, resized, .. } = scratch;
+    let size = take_decoded(decoded, recipe, resizer, resized)?;
+    finish.write_flipped(resized.pixels(), size, recipe.flips(), out)
+}
+
+/// Follows the recipe for a picture that is decoded already, and gives the pixels.
+pub(super) fn picture_decoded(
+    decoded: &Picture,
+    recipe: &Recipe,
+    picture: &mut Picture,
+    scratch: &mut Scratch,
+) -> Result<(), ImageError> {
+    take_decoded(decoded, recipe, &mut scratch.resizer, picture)?;
+    mirror(picture, recipe.flips());
+    Ok(())
+}
+
+fn take_decoded(
+    decoded: &Picture,
+    recipe: &Recipe,
+    resizer: &mut Resizer,
+    to: &mut Picture,
+) -> Result<(usize, usize), ImageError> {
+    let side = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+    let origin = Origin::of(recipe, (side(decoded.width()), side(decoded.height())))?;
+    let (area, window) = origin.scaled(8);
+    take(decoded, area, window, &origin, recipe, resizer, to)
+}
+
+/// Takes what the recipe wants out of decoded pixels, resized where it says so, but for the flips. Returns its
+/// height and width.
+fn take(
+    part: &Picture,
+    area: Area,
+    window: Window,
+    origin: &Origin,
+    recipe: &Recipe,
+    resizer: &mut Resizer,
+    to: &mut Picture,
+) -> Result<(usize, usize), ImageError> {
+    let (height, width) = origin.out;
+    let channels = part.channels();
+    let source = Source { pixels: part.pixels(), width: part.width(), channels, area };
+    let to = to.reset(width, height, channels);
+    if origin.resizes {
+        let done = resizer.resize(source, window, recipe.filter, to, (width, height));
+        // All that it refuses is refused before; its own checks must still not become a panic.
+        done.map_err(|reason| ImageError::Resize { reason })?;
+    } else {
+        source.copy_to(to);
+    }
+    Ok((height, width))
+}
+
+fn mirror(picture: &mut Picture, flips: Flips) {
+    let (width, channels) = (picture.width(), picture.channels());
+    if flips.horizontal {
+        flip::horizontal(picture.pixels_mut(), width, channels);
+    }
+    if flips.vertical {
+        flip::vertical(picture.pixels_mut(), width * channels);
     }
 }

@@ -21,6 +21,19 @@ pub fn beta(alpha: f64, draw: &mut dyn Draw) -> f64 {
     f64::from(u8::from(draw.chance(0.5)))
 }
 
+/// `count` numbers of the Dirichlet distribution with all parameters `alpha`, which is above 0. Their sum is 1.
+pub(super) fn dirichlet(alpha: f64, count: usize, draw: &mut dyn Draw) -> Vec<f64> {
+    let mut numbers: Vec<f64> = (0..count).map(|_| gamma(alpha, draw)).collect();
+    let total: f64 = numbers.iter().sum();
+    if total > 0.0 {
+        numbers.iter_mut().for_each(|number| *number /= total);
+    } else if count > 0 {
+        // So small an alpha that all vanish: then one of the corners.
+        numbers[draw.below(count)] = 1.0;
+    }
+    numbers
+}
+
 /// A number of the Gamma distribution. G. Marsaglia, W. Tsang, "A simple method for generating gamma
 /// variables", ACM TOMS 26(3), 2000.
 fn gamma(shape: f64, draw: &mut dyn Draw) -> f64 {

@@ -56,8 +56,8 @@ mod webp;
 
 pub use feedline_resize::{Filter, Resizer};
 
-pub use act::{Tone, Warp, affine_matrix, expanded};
-pub use action::{Action, Area, Border, Fill, Interpolation, Size};
+pub use act::{Displacement, Perspective, Tone, Warp, affine_matrix, expanded};
+pub use action::{Action, Area, Border, Fill, Interpolation, Mix, Size};
 pub use beside::{move_boxes, move_points};
 pub use decode::{DecodeOptions, decode};
 pub use draw::Draw;
@@ -72,5 +72,5 @@ pub use mask::decode_mask;
 pub use mix::{beta, cut_area, cut_mix, mix_labels, mix_up};
 pub use orientation::Orientation;
 pub use picture::{Color, Picture};
-pub use program::{Begun, Drawn, Options, Program, ProgramError, Step, Workbench};
+pub use program::{Begun, Drawn, Input, Options, Program, ProgramError, Step, Workbench};
 pub use recipe::{Recipe, Rect};

@@ -2,7 +2,7 @@
 
 use feedline_resize::{Area, Filter, Window};
 
-use super::{Color, ImageError};
+use super::{Color, Flips, ImageError};
 
 /// A part of a picture, in whole pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +57,12 @@ impl Default for Recipe {
             color: Color::Rgb,
             orientation: false,
         }
+    }
+}
+
+impl Recipe {
+    pub(super) fn flips(&self) -> Flips {
+        Flips { horizontal: self.flip_horizontal, vertical: self.flip_vertical }
     }
 }
 

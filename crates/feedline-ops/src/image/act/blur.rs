@@ -57,6 +57,49 @@ pub(crate) fn blur(
     }
 }
 
+/// Smooths a field of numbers, `width` to a row, in place: by bells of these deviations, cut to so many columns and
+/// rows. The field is mirrored at its edges.
+pub(crate) fn smooth(
+    field: &mut [f32],
+    width: usize,
+    (columns, rows): (usize, usize),
+    sigma: (f64, f64),
+) {
+    let height = field.len() / width.max(1);
+    if height == 0 || width == 0 {
+        return;
+    }
+    let across = bell(columns, sigma.0);
+    let places: Vec<usize> = (0..width + columns - 1)
+        .map(|x| mirrored(x as isize - (columns / 2) as isize, width))
+        .collect();
+    let mut longer = vec![0f32; places.len()];
+    for row in field.chunks_exact_mut(width) {
+        for (longer, place) in longer.iter_mut().zip(&places) {
+            *longer = row[*place];
+        }
+        row.fill(0.0);
+        for (i, weight) in across.iter().enumerate() {
+            add(row, &longer[i..], *weight);
+        }
+    }
+    let down = bell(rows, sigma.1);
+    let before = field.to_vec();
+    for (y, row) in field.chunks_exact_mut(width).enumerate() {
+        row.fill(0.0);
+        for (i, weight) in down.iter().enumerate() {
+            let from = mirrored((y + i) as isize - (rows / 2) as isize, height);
+            add(row, &before[from * width..][..width], *weight);
+        }
+    }
+}
+
+fn add(to: &mut [f32], values: &[f32], weight: f32) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to += weight * value;
+    }
+}
+
 fn mirrored(at: isize, length: usize) -> usize {
     source(at, length, Border::Reflect).unwrap_or(0)
 }

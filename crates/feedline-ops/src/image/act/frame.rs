@@ -1,7 +1,7 @@
 //! Cutting out, and adding a border.
 
 use crate::image::Picture;
-use crate::image::action::{Area, Border, Fill};
+use crate::image::action::{Area, Border, Fill, Size};
 
 /// Keeps `area`, which lies within the picture.
 pub(crate) fn crop(from: &Picture, area: Area, to: &mut Picture) {
@@ -19,39 +19,44 @@ pub(crate) fn crop(from: &Picture, area: Area, to: &mut Picture) {
     }
 }
 
-/// Adds a border of so many columns and rows.
-pub(crate) fn pad(
+/// Makes a picture of `size` whose first pixel is the one at `(down, across)` of the old, which may lie outside
+/// of it; what lies outside is made as `border` says. So it adds a border, or cuts out of one.
+pub(crate) fn frame(
     from: &Picture,
-    [left, top, right, bottom]: [usize; 4],
+    (down, across): (isize, isize),
+    size: Size,
     border: Border,
     fill: Fill,
     to: &mut Picture,
 ) {
     let (height, width, channels) = (from.height(), from.width(), from.channels());
-    let (new_height, new_width) = (height + top + bottom, width + left + right);
-    to.reset(new_width, new_height, channels);
+    to.reset(size.width, size.height, channels);
     let colour = colour(fill);
-    let columns: Vec<Option<usize>> =
-        (0..new_width).map(|x| source(x as isize - left as isize, width, border)).collect();
-    for (y, out) in to.pixels_mut().chunks_exact_mut((new_width * channels).max(1)).enumerate() {
-        let Some(row) = source(y as isize - top as isize, height, border) else {
+    // Columns that lie within the old picture are copied as they are.
+    let first = (-across).clamp(0, size.width as isize) as usize;
+    let end = (width as isize - across).clamp(first as isize, size.width as isize) as usize;
+    for (y, out) in to.pixels_mut().chunks_exact_mut((size.width * channels).max(1)).enumerate() {
+        let Some(row) = source(y as isize + down, height, border) else {
             out.chunks_exact_mut(channels).for_each(|p| p.copy_from_slice(&colour[..channels]));
             continue;
         };
         let row = &from.pixels()[row * width * channels..][..width * channels];
-        let outside = |out: &mut [u8], columns: &[Option<usize>]| {
-            for (out, column) in out.chunks_exact_mut(channels).zip(columns) {
-                match column {
+        let outside = |out: &mut [u8], columns: std::ops::Range<usize>| {
+            for (out, x) in out.chunks_exact_mut(channels).zip(columns) {
+                match source(x as isize + across, width, border) {
                     Some(x) => out.copy_from_slice(&row[x * channels..][..channels]),
                     None => out.copy_from_slice(&colour[..channels]),
                 }
             }
         };
-        let (before, rest) = out.split_at_mut(left * channels);
-        let (inside, after) = rest.split_at_mut(row.len());
-        outside(before, &columns[..left]);
-        inside.copy_from_slice(row);
-        outside(after, &columns[left + width..]);
+        let (before, rest) = out.split_at_mut(first * channels);
+        let (inside, after) = rest.split_at_mut((end - first) * channels);
+        outside(before, 0..first);
+        if !inside.is_empty() {
+            let at = (first as isize + across) as usize * channels;
+            inside.copy_from_slice(&row[at..at + inside.len()]);
+        }
+        outside(after, end..size.width);
     }
 }
 

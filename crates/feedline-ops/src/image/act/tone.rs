@@ -29,6 +29,8 @@ pub enum Tone {
     AutoContrast,
     /// Makes the values of each channel equally frequent.
     Equalize,
+    /// Makes a negative.
+    Invert,
 }
 
 impl Tone {
@@ -57,6 +59,7 @@ impl Tone {
             }
             Tone::AutoContrast => histogram::auto_contrast(picture),
             Tone::Equalize => histogram::equalize(picture),
+            Tone::Invert => picture.pixels_mut().iter_mut().for_each(|v| *v = !*v),
         }
     }
 }

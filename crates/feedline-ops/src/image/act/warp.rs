@@ -3,6 +3,7 @@
 //! The arithmetic is that of torch's `affine_grid` and `grid_sample` (single precision, coordinates
 //! from -1 to 1), so that the pixels are torchvision's.
 
+use super::grid::{dot, sample};
 use crate::image::Picture;
 use crate::image::action::{Fill, Size};
 
@@ -72,93 +73,19 @@ pub fn expanded(inverse: &[f64; 6], size: Size) -> Size {
 
 /// Moves every pixel.
 pub(crate) fn warp(from: &Picture, warp: &Warp, to: &mut Picture) {
-    let channels = from.channels();
-    to.reset(warp.size.width, warp.size.height, channels);
-    match channels {
-        1 => run::<1>(from, warp, to),
-        _ => run::<3>(from, warp, to),
-    }
-}
-
-fn run<const C: usize>(from: &Picture, warp: &Warp, to: &mut Picture) {
-    let (height, width) = (from.height(), from.width());
-    if height == 0 || width == 0 || warp.size.width == 0 {
-        return;
-    }
     let m = warp.inverse.map(|x| x as f32);
-    let (half_w, half_h) = (0.5 * width as f32, 0.5 * height as f32);
+    let (half_w, half_h) = (0.5 * from.width() as f32, 0.5 * from.height() as f32);
     // As torch: the matrix is divided, not the coordinates.
     let to_x = [m[0] / half_w, m[1] / half_w, m[2] / half_w];
     let to_y = [m[3] / half_h, m[4] / half_h, m[5] / half_h];
     let (out_h, out_w) = (warp.size.height as f32, warp.size.width as f32);
-    let pixels: &[[u8; C]] = from.pixels().as_chunks::<C>().0;
-    let fill: [f32; C] = std::array::from_fn(|c| warp.fill.unwrap_or_default()[c]);
-    let rows = to.pixels_mut().chunks_exact_mut(warp.size.width * C);
-    for (row, out) in rows.enumerate() {
+    sample(from, warp.size, warp.smooth, warp.fill, to, |row| {
         let y = row as f32 + (1.0 - out_h) * 0.5;
-        // torch's matrix product adds this term by a fused multiplication, which doubles imitate. A
-        // coordinate half-way between two pixels falls to the same side then.
-        let (down_x, down_y) = [to_x[1], to_y[1]].map(|m| f64::from(y) * f64::from(m)).into();
-        for (column, out) in out.as_chunks_mut::<C>().0.iter_mut().enumerate() {
+        move |column| {
             let x = column as f32 + (1.0 - out_w) * 0.5;
-            let grid_x = (f64::from(x * to_x[0]) + down_x) as f32 + to_x[2];
-            let grid_y = (f64::from(x * to_y[0]) + down_y) as f32 + to_y[2];
-            let at_x = ((grid_x + 1.0) * width as f32 - 1.0) * 0.5;
-            let at_y = ((grid_y + 1.0) * height as f32 - 1.0) * 0.5;
-            *out = if warp.smooth {
-                blend(pixels, (height, width), (at_y, at_x), warp.fill.is_some(), &fill)
-            } else {
-                let (y, x) = (at_y.round_ties_even(), at_x.round_ties_even());
-                if y >= 0.0 && x >= 0.0 && y < height as f32 && x < width as f32 {
-                    pixels[y as usize * width + x as usize]
-                } else {
-                    fill.map(round)
-                }
-            };
+            (dot(to_x, x, y), dot(to_y, x, y))
         }
-    }
-}
-
-fn round(value: f32) -> u8 {
-    value.round_ties_even() as u8
-}
-
-/// The bilinear mean of four neighbours, of which those outside are nothing.
-fn blend<const C: usize>(
-    pixels: &[[u8; C]],
-    (height, width): (usize, usize),
-    (at_y, at_x): (f32, f32),
-    filled: bool,
-    fill: &[f32; C],
-) -> [u8; C] {
-    let (top, left) = (at_y.floor(), at_x.floor());
-    let (down, right) = (at_y - top, at_x - left);
-    // Far outside nothing is added; the comparison also keeps the conversions below in range.
-    let near = top >= -1.0 && left >= -1.0 && top < height as f32 && left < width as f32;
-    let mut sum = [0f32; C];
-    let mut inside = 0f32;
-    if near {
-        let (top, left) = (top as isize, left as isize);
-        let corners = [
-            (top, left, (1.0 - down) * (1.0 - right)),
-            (top, left + 1, (1.0 - down) * right),
-            (top + 1, left, down * (1.0 - right)),
-            (top + 1, left + 1, down * right),
-        ];
-        for (y, x, weight) in corners {
-            if y >= 0 && x >= 0 && (y as usize) < height && (x as usize) < width {
-                let pixel = pixels[y as usize * width + x as usize];
-                for c in 0..C {
-                    sum[c] += f32::from(pixel[c]) * weight;
-                }
-                inside += weight;
-            }
-        }
-    }
-    std::array::from_fn(|c| {
-        // torchvision weighs what is inside once more where a colour is given.
-        round(if filled { (sum[c] - fill[c]) * inside + fill[c] } else { sum[c] })
-    })
+    });
 }
 
 #[cfg(test)]

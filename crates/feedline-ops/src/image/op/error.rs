@@ -20,14 +20,38 @@ pub enum OperationError {
     },
     /// A crop larger than the picture.
     #[error(
-        "{call} does not fit into a picture of {size} (height x width); pass pad_if_needed=True, or \
-         call resize(...) before it"
+        "{call} does not fit into a picture of {size} (height x width); {advice}call resize(...) before it"
     )]
     TooSmall {
         /// The operation.
         call: String,
         /// The picture's size, with padding.
         size: Size,
+        /// What else can be done.
+        advice: &'static str,
+    },
+    /// A picture larger than an operation can be done to.
+    #[error(
+        "{call} takes too much memory for a picture of {size} (height x width); call a crop or resize(...) before it"
+    )]
+    TooLarge {
+        /// The operation.
+        call: String,
+        /// The picture's size.
+        size: Size,
+    },
+    /// Channels that depend on chance.
+    #[error(
+        "{call}: images would have {before} or {after} channels, by chance; use operations that keep their number, \
+         such as random_grayscale"
+    )]
+    Channels {
+        /// The operation.
+        call: String,
+        /// Channels without it.
+        before: usize,
+        /// Channels with it.
+        after: usize,
     },
 }
 

@@ -31,7 +31,7 @@ macro_rules! flips {
             }
 
             fn fusible(&self) -> Fusible {
-                Fusible::Moves
+                Fusible::Flips
             }
 
             fn draw(

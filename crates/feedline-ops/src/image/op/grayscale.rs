@@ -42,8 +42,8 @@ impl Operation for Grayscale {
         Ok(before)
     }
 
-    fn channels(&self, before: usize) -> usize {
-        self.channels.unwrap_or(before)
+    fn channels(&self, before: usize) -> Result<usize, OperationError> {
+        Ok(self.channels.unwrap_or(before))
     }
 
     fn draw(

@@ -2,33 +2,50 @@
 //! `torchvision.transforms.v2`.
 
 mod affine;
+mod augment;
 mod center_crop;
+mod chain;
 mod color_jitter;
+mod corner_crop;
+mod elastic;
 mod error;
 mod flip;
 mod gaussian_blur;
 mod grayscale;
-mod rand_augment;
+mod perspective;
+mod random_apply;
+mod random_choice;
 mod random_crop;
 mod random_erasing;
+mod random_order;
 mod random_resized_crop;
+mod random_tone;
 mod resize;
 mod rotation;
+#[cfg(test)]
+mod test;
 
 use super::action::{Action, Interpolation, Size};
 use super::draw::Draw;
 
 pub use affine::RandomAffine;
+pub use augment::{AugMix, AutoAugment, Policy, RandAugment, TrivialAugmentWide};
 pub use center_crop::CenterCrop;
 pub use color_jitter::ColorJitter;
+pub use corner_crop::{CornerCrop, Place};
+pub use elastic::Elastic;
 pub use error::OperationError;
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use gaussian_blur::GaussianBlur;
 pub use grayscale::Grayscale;
-pub use rand_augment::RandAugment;
+pub use perspective::RandomPerspective;
+pub use random_apply::RandomApply;
+pub use random_choice::RandomChoice;
 pub use random_crop::RandomCrop;
 pub use random_erasing::{Erasure, RandomErasing};
+pub use random_order::RandomOrder;
 pub use random_resized_crop::RandomResizedCrop;
+pub use random_tone::RandomTone;
 pub use resize::Resize;
 pub use rotation::RandomRotation;
 
@@ -40,9 +57,15 @@ pub trait Operation: std::fmt::Debug + std::fmt::Display + Send + Sync {
     /// the same of the pictures before. Fails where no picture of that size can be processed.
     fn extent(&self, before: Option<Size>) -> Result<Option<Size>, OperationError>;
 
-    /// The number of channels after it.
-    fn channels(&self, before: usize) -> usize {
-        before
+    /// The number of channels after it. Fails where that would be a matter of chance.
+    fn channels(&self, before: usize) -> Result<usize, OperationError> {
+        Ok(before)
+    }
+
+    /// Whether it blends copies of the image that were moved apart, so that nothing which lies on the image can
+    /// move with it.
+    fn blends(&self) -> bool {
+        false
     }
 
     /// Whether the decoder can do it on the way.
@@ -64,8 +87,10 @@ pub trait Operation: std::fmt::Debug + std::fmt::Display + Send + Sync {
 pub enum Fusible {
     /// Something it cannot do.
     No,
-    /// A crop or a flip: any number of them.
+    /// A crop: any number of them.
     Moves,
+    /// A flip: any number of them; it can also be done last, as the result is written.
+    Flips,
     /// A resize, of which it can do one.
     Resizes,
 }

@@ -50,7 +50,8 @@ impl RandomCrop {
         let [left, top, right, bottom] = self.padding_of(size);
         let padded = Size::new(size.height + top + bottom, size.width + left + right);
         if padded.height < self.size.height || padded.width < self.size.width {
-            return Err(OperationError::TooSmall { call: self.to_string(), size: padded });
+            let (call, advice) = (self.to_string(), "pass pad_if_needed=True, or ");
+            return Err(OperationError::TooSmall { call, size: padded, advice });
         }
         Ok(padded)
     }

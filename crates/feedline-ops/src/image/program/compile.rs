@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Options, Program, ProgramError, Step};
+use super::{Input, Options, Program, ProgramError, Step};
 use crate::image::op::{Erasure, Operation};
 use crate::image::{Dtype, Finish, ImageError, Layout};
 
@@ -28,7 +28,11 @@ impl Program {
         let mut operations: Vec<Arc<dyn Operation>> = Vec::new();
         let mut erasings = Vec::new();
         let mut finishing = Finishing::default();
-        let (mut extent, mut channels) = (None, options.color.channels());
+        let mut extent = match options.input {
+            Input::Encoded => None,
+            Input::Decoded(size) => size,
+        };
+        let mut channels = options.color.channels();
         for step in steps {
             let operation: Arc<dyn Operation> = match step {
                 Step::Operation(operation) => operation,
@@ -54,12 +58,18 @@ impl Program {
                 return Err(ProgramError::TooLate { call, after });
             }
             extent = operation.extent(extent)?;
-            channels = operation.channels(channels);
+            channels = operation.channels(channels)?;
             operations.push(operation);
         }
         let fused = super::fuse::fused(&operations);
         let (finish, calls) = finishing.finish(channels)?;
-        Ok(Program { options, operations, fused, finish, erasings, extent, finishing: calls })
+        let program =
+            Program { options, operations, fused, finish, erasings, extent, finishing: calls };
+        if let (Some(size), Some(last)) = (extent, program.operations.last()) {
+            // Found now rather than for every picture.
+            program.check_size(&**last, size)?;
+        }
+        Ok(program)
     }
 }
 

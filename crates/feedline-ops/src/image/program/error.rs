@@ -61,6 +61,28 @@ pub enum ProgramError {
     /// A picture that cannot be decoded.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// More pixels than a picture may have.
+    #[error(
+        "{call} makes {size} pixels (height x width), and an image may have {limit}; make a smaller size, or \
+         raise max_pixels"
+    )]
+    TooLarge {
+        /// The operation.
+        call: String,
+        /// What it makes.
+        size: crate::image::Size,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// Masks, boxes or keypoints of an image that is blended of several.
+    #[error(
+        "{call} blends copies of the image that are moved apart, so masks, boxes and keypoints cannot move with it; \
+         leave out one or the other"
+    )]
+    Blends {
+        /// The operation.
+        call: String,
+    },
     /// A mask of another size than its picture.
     #[error("the mask is {mask} and the picture {picture} (height x width); they must be equal")]
     MaskSize {

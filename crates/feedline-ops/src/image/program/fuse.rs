@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::image::action::{Action, Area, Interpolation, Size};
 use crate::image::op::{Fusible, Operation};
-use crate::image::{Filter, Recipe, Rect};
+use crate::image::{Filter, Flips, Recipe, Rect};
 
 use super::Options;
 
@@ -12,11 +12,31 @@ use super::Options;
 pub(super) fn fused(operations: &[Arc<dyn Operation>]) -> usize {
     let mut resized = false;
     let fits = |operation: &&Arc<dyn Operation>| match operation.fusible() {
-        Fusible::Moves => true,
+        Fusible::Moves | Fusible::Flips => true,
         Fusible::Resizes => !std::mem::replace(&mut resized, true),
         Fusible::No => false,
     };
     operations.iter().take_while(fits).count()
+}
+
+/// How many of the last operations are flips, which are done as the result is written.
+pub(super) fn finished(operations: &[Arc<dyn Operation>]) -> usize {
+    operations.iter().rev().take_while(|operation| operation.fusible() == Fusible::Flips).count()
+}
+
+/// Splits the flips at the end off, which are done as the result is written.
+pub(super) fn last_flips(actions: &[Action]) -> (&[Action], Flips) {
+    let mut flips = Flips::default();
+    let mut rest = actions;
+    while let Some((last, before)) = rest.split_last() {
+        match last {
+            Action::FlipHorizontally => flips.horizontal ^= true,
+            Action::FlipVertically => flips.vertical ^= true,
+            _ => break,
+        }
+        rest = before;
+    }
+    (rest, flips)
 }
 
 /// Takes the leading actions that the decoder can do into a recipe; returns it and how many they are.

@@ -52,9 +52,21 @@ pub enum Step {
     Layout(Layout),
 }
 
+/// What a program is given.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Input {
+    /// Files, whose pictures have any size.
+    #[default]
+    Encoded,
+    /// Pixels, all of this size, if there is one.
+    Decoded(Option<Size>),
+}
+
 /// How pictures are decoded.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
+    /// What pictures are before.
+    pub input: Input,
     /// Channels.
     pub color: Color,
     /// What one picture may cost.
@@ -114,5 +126,22 @@ impl Program {
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Refuses masks, boxes and keypoints where they cannot move with the image.
+    pub fn check_companions(&self) -> Result<(), ProgramError> {
+        match self.operations.iter().find(|operation| operation.blends()) {
+            Some(operation) => Err(ProgramError::Blends { call: operation.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a size that an operation makes, if it has more pixels than a picture may have.
+    fn check_size(&self, operation: &dyn Operation, size: Size) -> Result<(), ProgramError> {
+        let limit = self.options.limits.pixels;
+        if (size.height as u64).saturating_mul(size.width as u64) <= limit {
+            return Ok(());
+        }
+        Err(ProgramError::TooLarge { call: operation.to_string(), size, limit })
     }
 }

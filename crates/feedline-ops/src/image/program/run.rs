@@ -1,10 +1,11 @@
 //! Doing what was drawn.
 
-use super::workbench::size_of;
+use super::workbench::{framed, size_of};
 use super::{Drawn, Program, ProgramError, Workbench, erase, fuse};
 use crate::image::action::Size;
 use crate::image::draw::Draw;
-use crate::image::{Decoder, Picture, Recipe};
+use crate::image::fused::{fused_decoded, picture_decoded};
+use crate::image::{Decoder, Flips, Picture, Recipe};
 
 /// A picture that a program has begun with.
 #[derive(Debug)]
@@ -43,7 +44,10 @@ impl Program {
         let (mut now, mut done) = (size, 0);
         for operation in &self.operations {
             operation.draw(now, draw, &mut drawn.actions)?;
-            now = drawn.actions[done..].iter().fold(now, |now, action| action.size_after(now));
+            for action in &drawn.actions[done..] {
+                now = action.size_after(now);
+                self.check_size(&**operation, now)?;
+            }
             done = drawn.actions.len();
         }
         for erasing in &self.erasings {
@@ -83,10 +87,11 @@ impl Program {
         match begun.fused {
             Some(recipe) => decoder.fused(&recipe, &self.finish, out, scratch)?,
             None => {
-                for action in &drawn.actions[begun.done..] {
+                let (rest, flips) = fuse::last_flips(&drawn.actions[begun.done..]);
+                for action in rest {
                     tools.apply(action, picture)?;
                 }
-                self.write(picture, out)?;
+                self.write(picture, flips, out)?;
             }
         }
         self.erase(drawn, drawn.size_after(self.size(decoder)), draw, out);
@@ -118,12 +123,25 @@ impl Program {
         bench: &mut Workbench,
         out: &mut [u8],
     ) -> Result<(), ProgramError> {
-        let Workbench { picture, tools, .. } = bench;
-        let done = tools.begin(decoded, &drawn.actions, picture)?;
-        for action in &drawn.actions[done..] {
-            tools.apply(action, picture)?;
+        let Workbench { picture, tools, scratch } = bench;
+        let actions = &drawn.actions[..];
+        let (recipe, done) = fuse::recipe(actions, size_of(decoded), &self.options);
+        if done == actions.len() {
+            fused_decoded(decoded, &recipe, &self.finish, out, scratch)?;
+        } else {
+            let done = match framed(decoded, actions, picture) {
+                Some(framed) => framed,
+                None => {
+                    picture_decoded(decoded, &recipe, picture, scratch)?;
+                    done
+                }
+            };
+            let (rest, flips) = fuse::last_flips(&actions[done..]);
+            for action in rest {
+                tools.apply(action, picture)?;
+            }
+            self.write(picture, flips, out)?;
         }
-        self.write(picture, out)?;
         self.erase(drawn, drawn.size_after(size_of(decoded)), draw, out);
         Ok(())
     }
@@ -145,9 +163,9 @@ impl Program {
         Ok(())
     }
 
-    fn write(&self, picture: &Picture, out: &mut [u8]) -> Result<(), ProgramError> {
+    fn write(&self, picture: &Picture, flips: Flips, out: &mut [u8]) -> Result<(), ProgramError> {
         let size = (picture.height(), picture.width());
-        Ok(self.finish.write(picture.pixels(), size, out)?)
+        Ok(self.finish.write_flipped(picture.pixels(), size, flips, out)?)
     }
 
     fn erase(&self, drawn: &Drawn, size: Size, draw: &mut dyn Draw, out: &mut [u8]) {

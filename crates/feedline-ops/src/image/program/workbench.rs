@@ -3,8 +3,8 @@
 use feedline_resize::{Source, Window};
 
 use crate::image::act;
-use crate::image::action::{Action, Area, Fill, Interpolation, Size};
-use crate::image::{Filter, ImageError, Picture, Resizer, Scratch};
+use crate::image::action::{Action, Area, Fill, Interpolation, Mix, Size};
+use crate::image::{Displacement, Filter, ImageError, Picture, Resizer, Scratch};
 
 /// Buffers that a worker keeps from picture to picture.
 #[derive(Debug, Default)]
@@ -21,6 +21,9 @@ pub(super) struct Tools {
     spare: Picture,
     floats: Vec<f32>,
     resizer: Resizer,
+    /// What a blend is summed up in, and the copy that is added to it.
+    sum: Vec<f32>,
+    copy: Picture,
 }
 
 impl Tools {
@@ -35,8 +38,9 @@ impl Tools {
         let mut in_place = false;
         match action {
             Action::Crop(area) => act::crop(picture, *area, spare),
-            Action::Pad { left, top, right, bottom, border, fill } => {
-                act::pad(picture, [*left, *top, *right, *bottom], *border, *fill, spare);
+            Action::Pad { left, top, border, fill, .. } => {
+                let (from, size) = (start(*top, *left), action.size_after(size_of(picture)));
+                act::frame(picture, from, size, *border, *fill, spare);
             }
             Action::Resize { to, interpolation: Interpolation::Nearest, .. } => {
                 act::resize_nearest(picture, *to, spare);
@@ -57,6 +61,9 @@ impl Tools {
             }
             Action::Turn(quarters) => act::turn(picture, *quarters, spare),
             Action::Warp(warp) => act::warp(picture, warp, spare),
+            Action::Perspective(map) => act::perspective(picture, map, spare),
+            Action::Elastic(map) => act::displace(picture, map, spare),
+            Action::Mix(mix) => return self.mix(mix, picture),
             changing => {
                 in_place = true;
                 match changing {
@@ -80,33 +87,25 @@ impl Tools {
         Ok(())
     }
 
-    /// Makes `to` of the first actions on a picture that must stay as it is; returns how many they are.
-    pub(super) fn begin(
-        &mut self,
-        decoded: &Picture,
-        actions: &[Action],
-        to: &mut Picture,
-    ) -> Result<usize, ImageError> {
-        match actions {
-            [
-                Action::Crop(area),
-                Action::Resize { to: size, interpolation, antialias: true },
-                ..,
-            ] if *interpolation != Interpolation::Nearest => {
-                let bicubic = *interpolation == Interpolation::Bicubic;
-                let filter = if bicubic { Filter::Bicubic } else { Filter::Bilinear };
-                resize(decoded, *area, *size, filter, &mut self.resizer, to)?;
-                Ok(2)
+    /// Blends a picture with changed copies of itself.
+    fn mix(&mut self, mix: &Mix, picture: &mut Picture) -> Result<(), ImageError> {
+        let (mut sum, mut copy) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.copy));
+        sum.clear();
+        sum.extend(picture.pixels().iter().map(|value| mix.original * f32::from(*value)));
+        for (weight, actions) in &mix.chains {
+            copy.clone_from(picture);
+            for action in actions {
+                self.apply(action, &mut copy)?;
             }
-            [Action::Crop(area), ..] => {
-                act::crop(decoded, *area, to);
-                Ok(1)
-            }
-            _ => {
-                to.clone_from(decoded);
-                Ok(0)
+            for (sum, value) in sum.iter_mut().zip(copy.pixels()) {
+                *sum += weight * f32::from(*value);
             }
         }
+        for (value, sum) in picture.pixels_mut().iter_mut().zip(&sum) {
+            *value = *sum as u8;
+        }
+        (self.sum, self.copy) = (sum, copy);
+        Ok(())
     }
 
     /// Does the geometry of an action to a mask: values stay as they are.
@@ -129,16 +128,23 @@ impl Tools {
                 warp.fill = warp.fill.as_ref().map(plain);
                 self.apply(&Action::Warp(warp), mask)
             }
-            Action::Pad { left, top, right, bottom, border, fill } => {
-                act::pad(
+            Action::Perspective(map) => {
+                let mut map = map.clone();
+                map.smooth = false;
+                map.fill = map.fill.as_ref().map(plain);
+                self.apply(&Action::Perspective(map), mask)
+            }
+            Action::Elastic(map) => {
+                let fill = map.fill.as_ref().map(plain);
+                self.apply(
+                    &Action::Elastic(Displacement { smooth: false, fill, ..map.clone() }),
                     mask,
-                    [*left, *top, *right, *bottom],
-                    *border,
-                    plain(fill),
-                    &mut self.spare,
-                );
-                std::mem::swap(mask, &mut self.spare);
-                Ok(())
+                )
+            }
+            Action::Pad { left, top, right, bottom, border, fill } => {
+                let (left, top, right, bottom) = (*left, *top, *right, *bottom);
+                let (border, fill) = (*border, plain(fill));
+                self.apply(&Action::Pad { left, top, right, bottom, border, fill }, mask)
             }
             action if action.moves_pixels() => self.apply(action, mask),
             _ => Ok(()),
@@ -175,6 +181,22 @@ fn erase(picture: &mut Picture, area: Area, fill: Fill) {
             pixel.copy_from_slice(&colour[..channels]);
         }
     }
+}
+
+/// Where the first pixel lies of a picture that gets a border of so many rows and columns.
+fn start(top: usize, left: usize) -> (isize, isize) {
+    (-(top as isize), -(left as isize))
+}
+
+/// A border and then a part of it, made at once. `None` where the actions are others.
+pub(super) fn framed(decoded: &Picture, actions: &[Action], to: &mut Picture) -> Option<usize> {
+    let [Action::Pad { left, top, border, fill, .. }, Action::Crop(area), ..] = actions else {
+        return None;
+    };
+    let (down, across) = start(*top, *left);
+    let from = (down + area.top as isize, across + area.left as isize);
+    act::frame(decoded, from, area.size(), *border, *fill, to);
+    Some(2)
 }
 
 /// The size of a picture.
