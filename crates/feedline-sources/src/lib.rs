@@ -6,6 +6,7 @@
 //! * [`files::Files`]: a folder of encoded files, by classes or flat.
 //! * [`tar::Shards`], [`tar::Streamed`]: tar shards in webdataset's layout.
 //! * [`Encoded`]: what gives bytes that others decode; [`Parts`] delivers them as they are.
+//! * [`Pictures`]: encoded images, decoded and transformed; [`ImageArrays`]: the same for arrays of bytes.
 //! * [`Zip`]: several datasets of equal length side by side, such as images and labels.
 //! * [`Concat`]: several datasets one after the other.
 //! * [`Select`]: some samples of a dataset, or all of them again and again.
@@ -108,7 +109,10 @@ pub use only::only;
 #[cfg(feature = "npy")]
 pub use parts::Parts;
 #[cfg(feature = "image")]
-pub use pictures::{Mixing, MixingError, Mixture, Pictures, PicturesError, Rows, Table};
+pub use pictures::{
+    Axes, ImageArrays, ImageField, ImageFieldError, Mixing, MixingError, Mixture, Pictures,
+    PicturesError, Rows, Table,
+};
 #[cfg(feature = "npy")]
 pub use reading::{KEY, Reading, ReadingError, parse_label};
 pub use select::Select;

@@ -102,6 +102,14 @@ impl Stream {
         Key::of(seed, Purpose::Sample, epoch).index(sample_index).stream()
     }
 
+    /// Stream number `lane` of the same sample, from its beginning: for what draws behind something else that
+    /// draws. Number 0 is the one of [`Stream::new`].
+    #[inline]
+    #[must_use]
+    pub fn in_lane(self, lane: u64) -> Self {
+        self.key.lane(lane).stream()
+    }
+
     /// The stream of a whole batch, named by its first sample.
     #[inline]
     pub(crate) fn of_batch(seed: u64, epoch: u64, first_sample: u64) -> Self {

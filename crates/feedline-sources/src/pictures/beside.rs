@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline_core::{Cause, DType, Sample, SampleIndex};
-use feedline_ops::image::{Size, move_boxes, move_points};
+use feedline_ops::image::{Program, Size, move_boxes, move_points};
 
 use super::{Masks, Memory, Pictures, PicturesError, Rows, Shapes, Table};
 use crate::Encoded;
@@ -24,38 +24,46 @@ impl Pictures {
             }
         }
         self.masks = Some(Masks::Beside(masks));
-        Ok(self.declared())
+        self.accompanied()
     }
 
     /// A part of the samples as masks.
     pub fn mask_part(mut self, part: &str) -> Result<Pictures, PicturesError> {
         self.masks = Some(Masks::Part(self.number_of(part)?));
-        Ok(self.declared())
+        self.accompanied()
     }
 
     /// Boxes (x0, y0, x1, y1) of every picture.
     pub fn boxes(mut self, boxes: Arc<Table>, rows: Rows) -> Result<Pictures, PicturesError> {
         self.check_count("boxes", boxes.len() as u64)?;
         self.boxes = Some((Shapes::Table(boxes), rows));
-        Ok(self.declared())
+        self.accompanied()
     }
 
     /// Boxes (x0, y0, x1, y1) in a part of the samples: a `.npy` file of shape (n, 4).
     pub fn box_part(mut self, part: &str, rows: Rows) -> Result<Pictures, PicturesError> {
         self.boxes = Some((Shapes::Part(self.number_of(part)?), rows));
-        Ok(self.declared())
+        self.accompanied()
     }
 
     /// Points (x, y) on every picture.
     pub fn keypoints(mut self, points: Arc<Table>, rows: Rows) -> Result<Pictures, PicturesError> {
         self.check_count("keypoints", points.len() as u64)?;
         self.keypoints = Some((Shapes::Table(points), rows));
-        Ok(self.declared())
+        self.accompanied()
     }
 
     /// Points (x, y) in a part of the samples: a `.npy` file of shape (n, 2).
     pub fn keypoint_part(mut self, part: &str, rows: Rows) -> Result<Pictures, PicturesError> {
         self.keypoints = Some((Shapes::Part(self.number_of(part)?), rows));
+        self.accompanied()
+    }
+
+    /// With its fields as they are now, where all views can move what lies on the image.
+    pub(super) fn accompanied(self) -> Result<Pictures, PicturesError> {
+        if self.masks.is_some() || self.boxes.is_some() || self.keypoints.is_some() {
+            self.views.iter().try_for_each(Program::check_companions)?;
+        }
         Ok(self.declared())
     }
 
@@ -138,22 +146,30 @@ impl Pictures {
                 }
                 let mut native = vec![0u8; data.len()];
                 write_array(&header, data, &mut native);
-                match header.dtype() {
-                    DType::F32 => numbers.extend(
-                        native.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)),
-                    ),
-                    DType::F64 => numbers.extend(
-                        native.as_chunks::<8>().0.iter().map(|b| f64::from_ne_bytes(*b) as f32),
-                    ),
-                    DType::I64 => numbers.extend(
-                        native.as_chunks::<8>().0.iter().map(|b| i64::from_ne_bytes(*b) as f32),
-                    ),
-                    _ => return Err(got().into()),
+                if !numbers_of(header.dtype(), &native, numbers) {
+                    return Err(got().into());
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Appends the numbers of an array in the machine's byte order; `false` if they are of another kind.
+pub(super) fn numbers_of(dtype: DType, bytes: &[u8], numbers: &mut Vec<f32>) -> bool {
+    match dtype {
+        DType::F32 => {
+            numbers.extend(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_ne_bytes(*b)))
+        }
+        DType::F64 => {
+            numbers.extend(bytes.as_chunks::<8>().0.iter().map(|b| f64::from_ne_bytes(*b) as f32));
+        }
+        DType::I64 => {
+            numbers.extend(bytes.as_chunks::<8>().0.iter().map(|b| i64::from_ne_bytes(*b) as f32));
+        }
+        _ => return false,
+    }
+    true
 }
 
 /// A path's file name without its ending.

@@ -21,6 +21,9 @@ pub enum PicturesError {
     /// Views of pictures decoded in different ways.
     #[error("all views of a picture must be decoded in the same way: pass equal options")]
     ViewOptions,
+    /// Operations that cannot be done to what lies on the image.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// A source that promised labels and has none for a sample.
     #[error("the source has no label for it")]
     NoLabel,
@@ -58,6 +61,22 @@ pub enum PicturesError {
     MaskFile {
         /// Why.
         error: Cause,
+    },
+    /// A field that is a mask of no image.
+    #[error(
+        "field `{name}` is no mask: it must be uint8 of shape (height, width), as large as the image"
+    )]
+    MaskField {
+        /// The field.
+        name: String,
+    },
+    /// A field that was asked for twice.
+    #[error("field `{name}` is the {role} already; name another field")]
+    Role {
+        /// The field.
+        name: String,
+        /// What it is.
+        role: &'static str,
     },
     /// Shapes that are no rows of so many numbers.
     #[error(

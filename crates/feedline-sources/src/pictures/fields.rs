@@ -22,7 +22,7 @@ fn dtype(dtype: Dtype) -> DType {
     }
 }
 
-fn image(name: &str, program: &Program) -> Field {
+pub(super) fn image(name: &str, program: &Program) -> Field {
     let finish = program.finish();
     let dtype = dtype(finish.dtype());
     if let Some(size) = program.extent() {
@@ -36,7 +36,7 @@ fn image(name: &str, program: &Program) -> Field {
     Field::ragged(name, dtype, shape, Ragged::PadToLongest { fill: 0.0 })
 }
 
-fn mask(name: &str, program: &Program) -> Field {
+pub(super) fn mask(name: &str, program: &Program) -> Field {
     match program.extent() {
         Some(size) => Field::fixed(name, DType::U8, [size.height, size.width]),
         None => Field::ragged(name, DType::U8, [None, None], Ragged::PadToLongest { fill: 0.0 }),

@@ -31,9 +31,11 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
+mod arrays;
 mod beside;
 mod error;
 mod fields;
+mod image_field;
 mod mask;
 mod mixing;
 mod table;
@@ -48,7 +50,9 @@ use feedline_ops::image::{Decoder, Draw, Drawn, Picture, Program, Size, Workbenc
 use crate::some_parts::{SomeParts, Wanted};
 use crate::{Encoded, Reading};
 
+pub use arrays::ImageArrays;
 pub use error::PicturesError;
+pub use image_field::{Axes, ImageField, ImageFieldError};
 pub use mixing::{Mixing, MixingError, Mixture};
 pub use table::{Rows, Table};
 
@@ -156,7 +160,7 @@ impl Pictures {
             return Err(PicturesError::ViewOptions);
         }
         self.views = programs;
-        Ok(self.declared())
+        self.accompanied()
     }
 
     /// Leaves the label of the source out.
