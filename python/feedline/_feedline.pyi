@@ -476,10 +476,10 @@ class Source:
         """
     def pictures(
         self, /, views: "list[list[tuple[str, dict[str, object]]]]", settings: "dict[str, object]"
-    ) -> tuple[Source, list[list[str]]]:
+    ) -> tuple[Source, list[list[str]], int]:
         """
-        Pictures, decoded and transformed: by one list of calls for each view. Also returns what each
-        view's program does, line by line.
+        Images, decoded where they are encoded, and transformed: by one list of calls for each view. Also returns
+        what each view's program does, line by line, and which field is the first view.
         """
     def repeated(self, /, times: SupportsIndex) -> Source:
         """

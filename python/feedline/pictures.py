@@ -1,4 +1,4 @@
-"""Pictures: folders and shards of them, and the operations people use.
+"""Images: folders, shards and arrays of them, and what is done to each.
 
 The operations have the names, defaults and meaning of `torchvision.transforms.v2`. All of them run
 in native threads; what is random depends on the loader's seed, the epoch and the sample alone.
@@ -15,7 +15,8 @@ import numpy as np
 from feedline import _arguments, _choice
 from feedline._feedline import Source
 from feedline.gallery import Look, Scale
-from feedline.pipeline import MOST_PIXELS, Pipeline
+from feedline.image_operations import MOST_PIXELS
+from feedline.pipeline import Pipeline
 from feedline.recipes import Recipe, changed
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def images(
     allow_empty: bool = False,
     progress: bool = False,
 ) -> Images:
-    """Read pictures from a folder: JPEG, PNG, WebP, BMP, GIF (the first frame) and TIFF.
+    """Read images from a folder: JPEG, PNG, WebP, BMP, GIF (the first frame) and TIFF.
 
     Formats are told apart by content, whatever files are called. Nothing is decoded before a loader
     asks for it, and then only what is needed: ``random_resized_crop(224).flip().normalize()`` is
@@ -68,43 +69,46 @@ def images(
 
     Parameters
     ----------
-    path
+    path : str or path
         A folder with one folder per class, as torchvision's ``ImageFolder`` takes it, or a folder
-        of pictures without classes.
-    classes
-        Whether folders are classes. ``None``: if there are any.
-    masks
-        A folder with a mask for each picture, under the same name up to the ending. Palette and
-        gray values are taken as they are. Masks move with the picture's geometry, always by the
+        of images without classes.
+    classes : bool, optional
+        Whether folders are classes. By default they are, if there are any.
+    masks : str or path, optional
+        A folder with a segmentation mask for each image, under the same name up to the extension.
+        Palette and gray values are taken as they are. Masks move with the image, always by the
         nearest pixel.
-    boxes
-        For each picture an array of shape (n, 4): x0, y0, x1, y1 in pixels. They move with the
-        picture's geometry and are cut at its edges. One array of shape (pictures, n, 4) makes
-        batches of that shape; a list of arrays may have any n and is made a batch by `ragged`.
-    keypoints
-        The same with shape (k, 2): x, y. Points may leave the picture.
-    ragged
-        How lists of boxes and keypoints become a batch: ``"longest"`` pads them with zeros,
-        ``"packed"`` puts them one after the other.
-    named
+    boxes : array or sequence of arrays, optional
+        Bounding boxes: for each image an array of shape (n, 4), x0, y0, x1, y1 in pixels. They move
+        with the image and are cut at its edges. One array of shape (images, n, 4) makes batches of
+        that shape; a list of arrays may have any n and is made a batch by `ragged`.
+    keypoints : array or sequence of arrays, optional
+        The same of points, of shape (k, 2): x, y. Points may leave the image.
+    ragged : {"longest", "packed"}, default "longest"
+        How lists of boxes and keypoints become a batch: padded with zeros to the longest, or one
+        after the other.
+    named : bool, default False
         Whether batches are dicts (image, label, mask, boxes, keypoints) rather than tuples in that
         order.
-    color
-        ``"rgb"`` or ``"gray"``: what pictures are decoded to.
-    exact
-        Whether large pictures must not be decoded at a fraction of their size where that is enough.
-    orientation
-        Whether pictures are turned upright by their EXIF data.
-    max_pixels, max_bytes, max_memory
-        What a picture may have: pixels, bytes in its file, and bytes of memory to decode it. More
-        is an error of its sample.
-    extensions
-        Endings of the names that count.
-    allow_empty
-        Whether classes may have no pictures.
-    progress
-        Show on stderr how many files were found so far: on a terminal as they are counted,
-        elsewhere by a line every ten seconds.
+    color : {"rgb", "gray"}, default "rgb"
+        What images are decoded to: three channels, or one.
+    exact : bool, default False
+        Whether large JPEGs must not be decoded at a fraction of their size where that is enough.
+    orientation : bool, default False
+        Whether images are turned upright by their EXIF data.
+    max_pixels : int, default 178956970
+        The most pixels of an image. More is an error of its sample.
+    max_bytes : int or str, default "256MiB"
+        The most bytes of a file. More is an error of its sample.
+    max_memory : int or str, default "2GiB"
+        The most bytes of memory that decoding an image may take. More is an error of its sample.
+    extensions : sequence of str, default those of torchvision and .gif
+        Extensions of the files that are images.
+    allow_empty : bool, default False
+        Whether classes may have no images.
+    progress : bool, default False
+        Whether to show on stderr how many files were found so far: on a terminal as they are
+        counted, elsewhere by a line every ten seconds.
 
     Returns
     -------
@@ -117,7 +121,7 @@ def images(
     FileNotFoundError
         If there is no such folder, or nothing in it.
     ValueError
-        If a class has no pictures, or masks, boxes or keypoints do not fit them.
+        If a class has no images, or masks, boxes or keypoints do not fit them.
 
     Examples
     --------
@@ -136,7 +140,7 @@ def images(
     path = Path(path)
     if classes is None:
         classes = _has_folders(path)
-    _arguments.one_of("ragged", ragged, ("longest", "packed"))
+    rule = _arguments.one_of("ragged", ragged, ("longest", "packed"))
     counted = (
         [str(extension) for extension in extensions],
         _arguments.flag("allow_empty", allow_empty),
@@ -150,33 +154,50 @@ def images(
         settings["masks"] = _Folder(beside, _has_folders(beside), *counted, progress=progress)
     for name, given, columns in (("boxes", boxes, 4), ("keypoints", keypoints, 2)):
         if given is not None:
-            settings[name], settings[f"{name}_rows"] = _table(name, given, columns, ragged)
+            settings[name], settings[f"{name}_rows"] = _table(name, given, columns, rule)
     return Images(folder, stage=f"images({path.name!r})", settings=settings)
 
 
 def decoded(
     pipeline: Pipeline,
-    part: str | None = None,
+    part: str | int | None,
     *,
-    mask: str | None = None,
-    boxes: str | None = None,
-    keypoints: str | None = None,
-    ragged: Literal["longest", "packed"] = "longest",
-    named: bool | None = None,
-    color: Literal["rgb", "gray"] = "rgb",
-    exact: bool = False,
-    orientation: bool = False,
-    max_pixels: int = MOST_PIXELS,
-    max_memory: int | str = "2GiB",
+    layout: str,
+    mask: str | int | None,
+    boxes: str | int | None,
+    keypoints: str | int | None,
+    ragged: str,
+    named: bool | None,
+    color: str,
+    exact: bool,
+    orientation: bool,
+    max_pixels: int,
+    max_memory: int | str,
 ) -> Images:
-    """Decode a part of encoded samples; see `Pipeline.images`."""
-    source = pipeline._source
-    parts = source.encoded_parts()
+    """Take a part of encoded samples, or a field of bytes, as images; see `Pipeline.images`."""
+    part, mask, boxes, keypoints = map(_field, (part, mask, boxes, keypoints))
+    ragged = _arguments.one_of("ragged", ragged, ("longest", "packed"))
+    layout = _arguments.one_of("layout", layout, ("auto", "hwc", "chw", "hw"))
+    named = pipeline._named if named is None else named
+    settings = _settings(color, exact, orientation, max_pixels, max_memory, named)
+    stage = " | ".join(pipeline._stages)
+    parts = pipeline._source.encoded_parts()
     if parts is None:
-        msg = (
-            "there are no pictures to decode here; start with feedline.images(...) or "
-            "feedline.tar(...), and call image operations before map, zip and cache"
-        )
+        for name, given, plain in (
+            ("color", color, "rgb"),
+            ("exact", exact, False),
+            ("orientation", orientation, False),
+            ("ragged", ragged, "longest"),
+        ):
+            if given != plain:
+                msg = f"{name} is for encoded images, and these are arrays already; leave it out"
+                raise ValueError(msg)
+        beside = {"mask_part": mask, "boxes_part": boxes, "keypoints_part": keypoints}
+        kept = {name: settings[name] for name in ("max_pixels", "max_bytes", "named")}
+        settings = kept | beside | {"part": part, "layout": layout}
+        return Images(pipeline, stage=stage, settings=settings)
+    if layout != "auto":
+        msg = "images(layout=...) is for arrays; call .layout(...) to choose the delivered axes"
         raise ValueError(msg)
     if part is None:
         kinds = tuple(extension.removeprefix(".") for extension in EXTENSIONS)
@@ -186,23 +207,25 @@ def decoded(
             msg = f"none of the parts {parts} is a picture by its name; pass part=..."
             raise ValueError(msg)
         part = found[0]
-    _arguments.one_of("ragged", ragged, ("longest", "packed"))
-    named = pipeline._named if named is None else named
-    settings = _settings(color, exact, orientation, max_pixels, max_memory, named)
     settings |= {"part": part, "mask_part": mask}
     for name, chosen in (("boxes", boxes), ("keypoints", keypoints)):
         if chosen is not None:
             settings |= {f"{name}_part": chosen, f"{name}_rows": ragged}
     taken = {part, mask, boxes, keypoints}
     settings["others"] = [name for name in parts if name not in taken]
-    return Images(pipeline, stage=" | ".join(pipeline._stages), settings=settings)
+    return Images(pipeline, stage=stage, settings=settings)
+
+
+def _field(name: str | int | None) -> str | None:
+    """Return a field's name; fields without names go by their number."""
+    return None if name is None else str(name)
 
 
 class Images(Pipeline):
-    """Pictures and what is done to each of them; made by `feedline.images` and `Pipeline.images`.
+    """Images and what is done to each of them; made by `feedline.images` and `Pipeline.images`.
 
-    Besides the operations on pictures it has those of every pipeline; after `map`, `zip` and
-    `cache` pictures are arrays like others, and there are no image operations any more.
+    Besides the operations on images it has those of every pipeline. After `map`, `zip` and `cache`
+    images are arrays like others: image operations go on from there as long as they are bytes.
 
     Examples
     --------
@@ -242,9 +265,10 @@ class Images(Pipeline):
         self._padded = padded
         self._mixtures = mixtures
         native = {name: value for name, value in settings.items() if name != "named"}
-        if settings["masks"] is not None:
+        if settings.get("masks") is not None:
             native["masks"] = settings["masks"]._source
-        self._pictures, words = encoded.pictures([list(calls) for calls in views], native)
+        made = encoded.pictures([list(calls) for calls in views], native)
+        self._pictures, words, self._first = made
         source, stages = self._pictures, [stage]
         for choice in chosen:
             total = len(source)
@@ -253,7 +277,8 @@ class Images(Pipeline):
         if len(views) == 1:
             stages += words[0]
         else:
-            stages.append(f"decode once for {len(views)} views")
+            once = "read" if encoded.encoded_parts() is None else "decode"
+            stages.append(f"{once} once for {len(views)} views")
             stages += [f"view {i}: {_seen(lines)}" for i, lines in enumerate(words)]
         if mixtures:
             stages.append(" or ".join(f"{name}(alpha={alpha:g})" for name, alpha, _ in mixtures))
@@ -268,15 +293,17 @@ class Images(Pipeline):
 
         Parameters
         ----------
-        index
-            The sample.
-        seed, epoch
-            The loader's.
+        index : int
+            Which sample.
+        seed : int, default 0
+            The loader's seed.
+        epoch : int, default 0
+            The loader's epoch.
 
         Returns
         -------
         list
-            For each view the actions in order, each with its parameters.
+            For each view the actions in order, each as its name and its parameters.
 
         Examples
         --------
@@ -294,15 +321,15 @@ class Images(Pipeline):
         return self._pictures.drawn(self._own(index), index, seed, epoch)
 
     def views(self, views: int | Sequence[Callable[[Images], Images]]) -> Images:
-        """Deliver each picture several times, each time with random parameters of its own.
+        """Deliver each image several times, each time with random parameters of its own.
 
-        The picture is decoded once. Operations after this call are done to every view.
+        The image is decoded once. Operations after this call are done to every view.
 
         Parameters
         ----------
-        views
-            How many, all by the operations so far; or for each a function that adds operations of
-            its own.
+        views : int or sequence of callables
+            How many views, from 1 to 64, all by the operations so far; or for each a function that
+            adds operations of its own to the images it is given.
 
         Returns
         -------
@@ -312,8 +339,8 @@ class Images(Pipeline):
         Raises
         ------
         TypeError, ValueError
-            If there are views already, or a function returns something else than it got with
-            operations added.
+            If there are several views already, or a function returns something else than it got
+            with operations added.
 
         Examples
         --------
@@ -329,34 +356,21 @@ class Images(Pipeline):
         ...     print(large.shape, small.shape)
         (1, 3, 32, 32) (1, 3, 16, 16)
         """
-        if len(self._views) > 1:
-            msg = f"there are {len(self._views)} views already; call views once"
-            raise ValueError(msg)
+        self._refuse_views("views")
         if not isinstance(views, Sequence):
             return self._with(views=self._views * _arguments.whole("views", views, 1, 64))
         if not views:
             msg = "views needs at least one function"
             raise ValueError(msg)
-        chains = []
-        for function in views:
-            _arguments.function("views", function)
-            made: object = function(self)
-            if not isinstance(made, Images) or made._encoded is not self._encoded:
-                msg = f"a view must be made of the images it is given, got {made!r}"
-                raise TypeError(msg)
-            if len(made._views) > 1:
-                msg = "a view cannot have views of its own"
-                raise ValueError(msg)
-            chains.append(made._views[0])
-        return self._with(views=tuple(chains))
+        return self._split([self._added("views", function) for function in views])
 
     def padded(self) -> Images:
-        """Let pictures of different sizes share a batch, padded with zeros to the largest.
+        """Let images of different sizes share a batch, padded with zeros to the largest.
 
         Returns
         -------
         Images
-            The same; batches have the true heights and widths behind each picture field.
+            The same; batches have the true heights and widths behind each field of images.
 
         Examples
         --------
@@ -373,17 +387,18 @@ class Images(Pipeline):
         return self._with(padded=True)
 
     def mixup(self, alpha: float = 1.0, num_classes: int | None = None) -> Images:
-        """Mix each picture of a batch with the one before it, and their labels likewise.
+        """Blend each image of a batch with the one before it, and their labels likewise.
 
-        The part of each that is taken is drawn for every batch from a Beta distribution. Called
-        together with `cutmix`, each batch is mixed in one of the two ways.
+        How much of each is taken is drawn for every batch from a Beta distribution. Called together
+        with `cutmix`, each batch is mixed in one of the two ways.
 
         Parameters
         ----------
-        alpha
-            Both parameters of the Beta distribution.
-        num_classes
-            How many classes there are; those of the folder if it has some.
+        alpha : float, default 1.0
+            Both parameters of the Beta distribution, above 0.
+        num_classes : int, optional
+            How many classes there are. By default those of the folder; without class folders it
+            must be given.
 
         Returns
         -------
@@ -393,7 +408,7 @@ class Images(Pipeline):
         Raises
         ------
         ValueError
-            If there are no labels, or pictures are no floats of one size.
+            If there are no int64 labels, or images are no floats of one size.
 
         Examples
         --------
@@ -412,14 +427,15 @@ class Images(Pipeline):
         return self._mix("mixup", alpha, num_classes)
 
     def cutmix(self, alpha: float = 1.0, num_classes: int | None = None) -> Images:
-        """Take a part of each picture of a batch from the one before it, and of its label as much.
+        """Paste an area of the image before it into each image of a batch, and mix the labels.
 
         Parameters
         ----------
-        alpha
-            Both parameters of the Beta distribution that the area's share is drawn from.
-        num_classes
-            How many classes there are; those of the folder if it has some.
+        alpha : float, default 1.0
+            Both parameters of the Beta distribution that the area's share is drawn from, above 0.
+        num_classes : int, optional
+            How many classes there are. By default those of the folder; without class folders it
+            must be given.
 
         Returns
         -------
@@ -429,7 +445,7 @@ class Images(Pipeline):
         Raises
         ------
         ValueError
-            If there are no labels, or pictures differ in size.
+            If there are no int64 labels, or images differ in size.
         """
         return self._mix("cutmix", alpha, num_classes)
 
@@ -449,10 +465,10 @@ class Images(Pipeline):
 
     def _mixed(self, source: Source) -> Source:
         fields = source.fields()
-        pictures = list(range(len(self._views)))
+        pictures = list(self._places_of_views())
         label = self._label(fields)
         if label is None:
-            msg = "pictures without labels cannot be mixed; leave mixup and cutmix out"
+            msg = "images without int64 labels cannot be mixed; leave mixup and cutmix out"
             raise ValueError(msg)
         for name, _, classes in self._mixtures:
             if classes != self._mixtures[0][2]:
@@ -463,7 +479,7 @@ class Images(Pipeline):
                 raise ValueError(msg)
         if any(fields[i][3] != "fixed" for i in pictures):
             msg = (
-                "pictures of different sizes cannot be mixed; call random_resized_crop(size) or "
+                "images of different sizes cannot be mixed; call random_resized_crop(size) or "
                 "center_crop(size) before"
             )
             raise ValueError(msg)
@@ -475,11 +491,14 @@ class Images(Pipeline):
         return source.mixed(ways, self._mixtures[0][2], (pictures, layouts.pop()), label)
 
     def _label(self, fields: list[tuple[str, str, list[int | None], str]]) -> int | None:
-        """Return which field is the label: the first whole number behind the pictures."""
+        """Return which field is the label: the first whole number."""
         for place, (_, dtype, shape, _) in enumerate(fields):
-            if place >= len(self._views) and dtype == "int64" and not shape:
+            if dtype == "int64" and not shape:
                 return place
         return None
+
+    def _places_of_views(self) -> range:
+        return range(self._first, self._first + len(self._views))
 
     def _batch_operations(self) -> tuple[str, ...]:
         return tuple(name for name, *_ in self._mixtures)
@@ -490,7 +509,7 @@ class Images(Pipeline):
     def _looks(self) -> list[Look]:
         return [
             Look(place, _last_layout(calls), _last_scale(calls))
-            for place, calls in enumerate(self._views)
+            for place, calls in zip(self._places_of_views(), self._views, strict=True)
         ]
 
     def _delivered(self) -> list[tuple[str, str, list[int | None], str]]:
@@ -503,6 +522,42 @@ class Images(Pipeline):
     def _add(self, name: str, **arguments: object) -> Images:
         call: Call = (name, arguments)
         return self._with(views=tuple((*calls, call) for calls in self._views))
+
+    def _added(self, name: str, function: Callable[[Images], Images]) -> list[Call]:
+        _arguments.function(name, function)
+        before = self._views[0]
+        start = self._with(views=(before,), mixtures=())
+        made: object = function(start)
+        if not isinstance(made, Images) or not made._only_adds(start):
+            msg = (
+                f"{name} takes functions that add image operations to what they are given and "
+                f"return it, got {made!r}"
+            )
+            raise TypeError(msg)
+        return list(made._views[0][len(before) :])
+
+    def _only_adds(self, start: Images) -> bool:
+        """Whether these are the images of `start` with operations added, and nothing else."""
+        before = start._views[0]
+        return (
+            self._of is start._of
+            and self._settings is start._settings
+            and self._choices is start._choices
+            and (self._padded, self._mixtures) == (start._padded, start._mixtures)
+            and len(self._views) == 1
+            and self._views[0][: len(before)] == before
+        )
+
+    def _split(self, chains: Sequence[Sequence[Call]]) -> Images:
+        self._refuse_views("five_crop and ten_crop")
+        return self._with(views=tuple((*self._views[0], *chain) for chain in chains))
+
+    def _refuse_views(self, operation: str) -> None:
+        if len(self._views) > 1:
+            msg = (
+                f"there are {len(self._views)} views already; call {operation} once, before others"
+            )
+            raise ValueError(msg)
 
     def _with(self, **changes: Any) -> Images:  # noqa: ANN401 - arguments of __init__
         return Images(self._of, **(self._state() | changes))
@@ -543,7 +598,7 @@ class Images(Pipeline):
         varying = [name for name, _, shape, _ in self._source.fields() if shape.count(None) == 2]
         if varying and not self._padded:
             msg = (
-                "pictures have different sizes, so they cannot share a batch; call "
+                "images have different sizes, so they cannot share a batch; call "
                 "random_resized_crop(size), resize((height, width)) or center_crop(size) last, or "
                 "padded() to pad them to the largest of each batch"
             )
@@ -564,8 +619,9 @@ def _last_scale(calls: tuple[Call, ...]) -> Scale | None:
 
 
 def _seen(lines: list[str]) -> str:
-    first = lines[0].removesuffix(", fused").removeprefix("decode").removeprefix(" + ")
-    return " + ".join([*([first] if first else []), *lines[1:]]) or "as it is"
+    parts = [line.removesuffix(", fused") for line in lines]
+    parts[:1] = [part.removeprefix("decode").removeprefix(" + ") for part in parts[:1]]
+    return " + ".join(part for part in parts if part) or "as it is"
 
 
 def _settings(

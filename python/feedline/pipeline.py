@@ -16,7 +16,7 @@ from feedline._feedline import NativeLoader, Source
 from feedline._samples import samples_of
 from feedline.errors import BatchError
 from feedline.gallery import Look
-from feedline.image_operations import ImageOperations
+from feedline.image_operations import MOST_PIXELS, ImageOperations
 from feedline.recipes import Portable, Recipe, again
 
 if TYPE_CHECKING:
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
     from feedline._choice import Choice
     from feedline.gallery import Gallery
+    from feedline.image_operations import Call
     from feedline.pictures import Images
 
 __all__ = ["MOST_PIXELS", "Pipeline", "check_pipeline"]
-
-# What a picture may have: the number above which Pillow refuses.
-MOST_PIXELS = 178_956_970
 
 
 class Pipeline(ImageOperations):
@@ -707,11 +705,12 @@ class Pipeline(ImageOperations):
 
     def images(
         self,
-        part: str | None = None,
+        part: str | int | None = None,
         *,
-        mask: str | None = None,
-        boxes: str | None = None,
-        keypoints: str | None = None,
+        layout: Literal["auto", "hwc", "chw", "hw"] = "auto",
+        mask: str | int | None = None,
+        boxes: str | int | None = None,
+        keypoints: str | int | None = None,
         ragged: Literal["longest", "packed"] = "longest",
         named: bool | None = None,
         color: Literal["rgb", "gray"] = "rgb",
@@ -720,48 +719,72 @@ class Pipeline(ImageOperations):
         max_pixels: int = MOST_PIXELS,
         max_memory: int | str = "2GiB",
     ) -> Images:
-        """Decode the pictures among encoded samples, such as those of `feedline.tar`.
+        """Say which field is the image, for the image operations that follow.
 
-        Operations on pictures call it by themselves where it was not called before.
+        Image operations call it by themselves where it was not called before. There are two kinds
+        of images: encoded ones, such as the files in the shards of `feedline.tar`, which are
+        decoded; and arrays of uint8, such as those of `feedline.arrays` and `feedline.npy`, which
+        are taken as they are.
 
         Parameters
         ----------
-        part
-            Which part is the picture. ``None``: the first one whose name ends as pictures' names
-            do.
-        mask
-            Which part is a mask: a picture, whose gray values or palette are taken as they are. It
-            moves with the picture's geometry, always by the nearest pixel.
-        boxes
-            Which part has boxes: a ``.npy`` file of shape (n, 4), x0, y0, x1, y1 in pixels. They
-            move with the picture's geometry and are cut at its edges.
-        keypoints
-            Which part has points: a ``.npy`` file of shape (n, 2), x, y. Points may leave it.
-        ragged
-            How boxes and keypoints become a batch: ``"longest"`` pads them with zeros,
-            ``"packed"`` puts them one after the other.
-        named
-            Whether samples are dicts rather than tuples. ``None``: as they are now.
-        color
-            ``"rgb"`` or ``"gray"``: what pictures are decoded to.
-        exact
-            Whether large pictures must not be decoded at a fraction of their size where that is
-            enough.
-        orientation
-            Whether pictures are turned upright by their EXIF data.
-        max_pixels, max_memory
-            What a picture may have: pixels, and bytes of memory to decode it. More is an error of
-            its sample.
+        part : str or int, optional
+            The image's part of a shard's sample, or the image's field (by its number where fields
+            have no names). By default the first part whose name ends as names of images do, or the
+            first field of uint8 with two or three axes.
+        layout : {"auto", "hwc", "chw", "hw"}, default "auto"
+            The axes of images in arrays: height, width, channels; channels, height, width; or
+            height, width (one channel). ``"auto"`` takes the axis of length 1 or 3 as the channels;
+            where both the first and the last have such a length, the layout must be given.
+            What is delivered is chosen by `ImageOperations.layout`.
+        mask : str or int, optional
+            The part or field of a segmentation mask, which moves with the image: an image file of
+            one channel, or uint8 of shape (height, width).
+        boxes : str or int, optional
+            The part or field of bounding boxes, which move with the image: numbers of shape (n, 4),
+            x0, y0, x1, y1 in pixels; in shards a ``.npy`` file.
+        keypoints : str or int, optional
+            The same of points, of shape (n, 2): x, y.
+        ragged : {"longest", "packed"}, default "longest"
+            How different numbers of boxes and keypoints of a shard share a batch: padded with zeros
+            to the most of the batch, or one after the other.
+        named : bool, optional
+            Whether batches are dicts. By default as before.
+        color : {"rgb", "gray"}, default "rgb"
+            What encoded images are decoded to.
+        exact : bool, default False
+            Whether large JPEGs must not be decoded at a fraction of their size.
+        orientation : bool, default False
+            Whether encoded images are turned upright by their EXIF data.
+        max_pixels : int, default 178956970
+            The most pixels of an image; more is an error of its sample.
+        max_memory : int or str, default "2GiB"
+            The most bytes of memory that decoding an image may take.
 
         Returns
         -------
         Images
-            Of the picture, the mask, boxes and keypoints, then all other parts.
+            Encoded: of the image, the mask, boxes and keypoints, then all other parts. Arrays: of
+            the same fields in the same order.
 
         Raises
         ------
         ValueError
-            If samples are not encoded any more, or have no such part.
+            If there is no such part or field, or it is no image.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import feedline
+        >>> pixels = np.zeros((100, 32, 32, 3), np.uint8)
+        >>> labels = np.zeros(100, np.int64)
+        >>> train = feedline.arrays(pixels, labels).random_crop(32, padding=4).flip().normalize()
+        >>> print(train)
+        100 samples
+          arrays(2)
+          random_crop(32, padding=4)
+          random_horizontal_flip(p=0.5) + normalize, fused
+        delivers (float32 [3, 32, 32], int64 [])
         """
         from feedline.pictures import decoded
 
@@ -769,6 +792,7 @@ class Pipeline(ImageOperations):
         return decoded(
             self,
             part,
+            layout=layout,
             mask=mask,
             boxes=boxes,
             keypoints=keypoints,
@@ -990,6 +1014,12 @@ class Pipeline(ImageOperations):
 
     def _add(self, name: str, **arguments: object) -> Images:
         return self.images()._add(name, **arguments)
+
+    def _added(self, name: str, function: Callable[[Images], Images]) -> list[Call]:
+        return self.images()._added(name, function)
+
+    def _split(self, chains: Sequence[Sequence[Call]]) -> Images:
+        return self.images()._split(chains)
 
     def _delivered(self) -> list[tuple[str, str, list[int | None], str]]:
         """Name, dtype, shape and rule of each field of a sample as batches have it."""

@@ -132,7 +132,7 @@ def test_pictures_without_labels_are_refused(folder):
     flat = feedline.images(folder, classes=False).center_crop(8)
     with pytest.raises(ValueError, match="num_classes"):
         flat.cutmix()
-    with pytest.raises(ValueError, match="without labels"):
+    with pytest.raises(ValueError, match="without int64 labels"):
         flat.cutmix(num_classes=3)
 
 

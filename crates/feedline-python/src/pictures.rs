@@ -2,19 +2,23 @@
 
 use std::sync::Arc;
 
+use feedline::Dataset;
 use feedline::ops::image::op::{
-    CenterCrop, ColorJitter, Erasure, GaussianBlur, Grayscale, Operation, OperationError,
-    RandAugment, RandomAffine, RandomCrop, RandomErasing, RandomHorizontalFlip, RandomResizedCrop,
-    RandomRotation, RandomVerticalFlip, Resize,
+    AugMix, AutoAugment, CenterCrop, ColorJitter, CornerCrop, Elastic, Erasure, GaussianBlur,
+    Grayscale, Operation, OperationError, Place, Policy, RandAugment, RandomAffine, RandomApply,
+    RandomChoice, RandomCrop, RandomErasing, RandomHorizontalFlip, RandomOrder, RandomPerspective,
+    RandomResizedCrop, RandomRotation, RandomTone, RandomVerticalFlip, Resize, TrivialAugmentWide,
 };
 use feedline::ops::image::{
     Action, Border, Color, Drawn, Dtype, Fill, Interpolation, Layout, Limits, Options, Program,
     Size, Step, Tone,
 };
-use feedline::sources::{Encoded, Pictures, PicturesError, Reading, Rows, Table};
+use feedline::sources::{
+    Axes, Encoded, ImageArrays, ImageField, Pictures, PicturesError, Reading, Rows, Table,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::settings::Settings;
 use crate::source::Source;
@@ -55,16 +59,45 @@ fn fill(given: &Settings<'_, '_>, name: &str) -> PyResult<Option<Fill>> {
     }))
 }
 
-/// The step that a call is.
-fn step((name, arguments): &Call<'_>) -> PyResult<Step> {
+/// How deep random choices may lie within each other.
+const DEEPEST: usize = 16;
+
+/// The step that a call is, which lies so deep within others.
+fn step((name, arguments): &Call<'_>, depth: usize) -> PyResult<Step> {
     let given = Settings::new(name, arguments);
-    let step = step_of(name, &given)?;
+    let step = step_of(name, &given, depth)?;
     given.finish()?;
     Ok(step)
 }
 
-fn step_of(name: &str, given: &Settings<'_, '_>) -> PyResult<Step> {
-    let refuse = |error: OperationError| PyValueError::new_err(error.to_string());
+/// Operations that are chosen among by `name`.
+fn chain(name: &str, calls: &[Call<'_>], depth: usize) -> PyResult<Vec<Arc<dyn Operation>>> {
+    if depth >= DEEPEST {
+        return Err(refuse(format!("{name} lies more than {DEEPEST} deep within others")));
+    }
+    let operation = |call: &Call<'_>| match step(call, depth + 1)? {
+        Step::Operation(operation) => Ok(operation),
+        Step::Erase(erasing) if erasing.erasure() != Erasure::Noise => Ok(shared(erasing)),
+        _ => {
+            let call = &call.0;
+            let reason =
+                format!("{name} takes operations on pixels, not {call}; call it after {name}");
+            Err(refuse(reason))
+        }
+    };
+    calls.iter().map(operation).collect()
+}
+
+fn chains(
+    name: &str,
+    given: &Settings<'_, '_>,
+    depth: usize,
+) -> PyResult<Vec<Vec<Arc<dyn Operation>>>> {
+    let choices: Vec<Vec<Call<'_>>> = given.get("choices")?;
+    choices.iter().map(|calls| chain(name, calls, depth)).collect()
+}
+
+fn step_of(name: &str, given: &Settings<'_, '_>, depth: usize) -> PyResult<Step> {
     let operation: Result<Arc<dyn Operation>, OperationError> = match name {
         "random_resized_crop" => RandomResizedCrop::new(
             size(given, "size")?,
@@ -135,6 +168,71 @@ fn step_of(name: &str, given: &Settings<'_, '_>) -> PyResult<Step> {
             &given.get::<Vec<String>>("operations")?,
         )
         .map(shared),
+        "auto_augment" => {
+            let policies = [
+                ("imagenet", Policy::ImageNet),
+                ("cifar10", Policy::Cifar10),
+                ("svhn", Policy::Svhn),
+            ];
+            let policy = given.choice("policy", &policies)?;
+            Ok(shared(AutoAugment::new(policy, smooth(given)?, fill(given, "fill")?)))
+        }
+        "trivial_augment_wide" => TrivialAugmentWide::new(
+            given.get("num_magnitude_bins")?,
+            smooth(given)?,
+            fill(given, "fill")?,
+        )
+        .map(shared),
+        "aug_mix" => AugMix::new(
+            given.get("severity")?,
+            given.get("mixture_width")?,
+            given.get("chain_depth")?,
+            given.get("alpha")?,
+            given.get("all_ops")?,
+            smooth(given)?,
+            fill(given, "fill")?,
+        )
+        .map(shared),
+        "random_invert" => RandomTone::invert(given.get("p")?).map(shared),
+        "random_posterize" => {
+            RandomTone::posterize(given.get("bits")?, given.get("p")?).map(shared)
+        }
+        "random_solarize" => {
+            RandomTone::solarize(given.get("threshold")?, given.get("p")?).map(shared)
+        }
+        "random_equalize" => RandomTone::equalize(given.get("p")?).map(shared),
+        "random_autocontrast" => RandomTone::autocontrast(given.get("p")?).map(shared),
+        "random_adjust_sharpness" => {
+            let factor = given.get("sharpness_factor")?;
+            RandomTone::adjust_sharpness(factor, given.get("p")?).map(shared)
+        }
+        "random_perspective" => RandomPerspective::new(
+            given.get("distortion_scale")?,
+            given.get("p")?,
+            smooth(given)?,
+            fill(given, "fill")?,
+        )
+        .map(shared),
+        "elastic" => Elastic::new(
+            given.get("alpha")?,
+            given.get("sigma")?,
+            smooth(given)?,
+            fill(given, "fill")?,
+        )
+        .map(shared),
+        "corner_crop" => {
+            let place: usize = given.get("place")?;
+            let place = Place::FIVE.get(place).copied().unwrap_or(Place::Center);
+            CornerCrop::new(size(given, "size")?, place).map(shared)
+        }
+        "random_apply" => {
+            let calls: Vec<Call<'_>> = given.get("calls")?;
+            RandomApply::new(chain(name, &calls, depth)?, given.get("p")?).map(shared)
+        }
+        "random_choice" => {
+            RandomChoice::new(chains(name, given, depth)?, given.get("p")?).map(shared)
+        }
+        "random_order" => RandomOrder::new(chains(name, given, depth)?).map(shared),
         "random_erasing" => {
             let erasure = fill(given, "value")?.map_or(Erasure::Noise, Erasure::Colour);
             let (p, scale, ratio) = (given.get("p")?, given.get("scale")?, given.get("ratio")?);
@@ -190,6 +288,54 @@ fn affine(given: &Settings<'_, '_>) -> PyResult<Result<RandomAffine, OperationEr
         .map(|made| made.pixels(smooth, fill)))
 }
 
+/// A program for each view.
+fn compiled(views: &[Vec<Call<'_>>], options: Options) -> PyResult<Vec<Program>> {
+    let compile = |calls: &Vec<Call<'_>>| {
+        let steps = calls.iter().map(|call| step(call, 0)).collect::<PyResult<Vec<_>>>()?;
+        Program::compile(steps, options).map_err(refuse)
+    };
+    views.iter().map(compile).collect()
+}
+
+fn refuse(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The dataset that transforms a field of another, and its programs in words, view by view. Randomness comes from
+/// the samples' stream number `lane`.
+pub(crate) fn arrays(
+    dataset: Arc<dyn Dataset>,
+    lane: u64,
+    views: &[Vec<Call<'_>>],
+    settings: &Bound<'_, PyDict>,
+) -> PyResult<(ImageArrays, Vec<Vec<String>>)> {
+    let given = Settings::new("images", settings);
+    let limits = Limits { pixels: given.get("max_pixels")?, bytes: given.get("max_bytes")? };
+    let axes = [
+        ("auto", None),
+        ("hw", Some(Axes::Hw)),
+        ("hwc", Some(Axes::Hwc)),
+        ("chw", Some(Axes::Chw)),
+    ];
+    let axes = given.choice("layout", &axes)?;
+    let name: Option<String> = given.get("part")?;
+    let image = ImageField::find(&dataset.fields(), name.as_deref(), axes).map_err(refuse)?;
+    let programs = compiled(views, image.options(limits))?;
+    let words = programs.iter().map(Program::describe).collect();
+    let mut made = ImageArrays::new(dataset, image, programs).map_err(refuse)?.in_lane(lane);
+    if let Some(field) = given.get::<Option<String>>("mask_part")? {
+        made = made.mask(&field).map_err(refuse)?;
+    }
+    if let Some(field) = given.get::<Option<String>>("boxes_part")? {
+        made = made.boxes(&field).map_err(refuse)?;
+    }
+    if let Some(field) = given.get::<Option<String>>("keypoints_part")? {
+        made = made.keypoints(&field).map_err(refuse)?;
+    }
+    given.finish()?;
+    Ok((made, words))
+}
+
 /// The dataset that decodes and transforms, and its programs in words, view by view.
 pub(crate) fn pictures(
     py: Python<'_>,
@@ -198,19 +344,14 @@ pub(crate) fn pictures(
     settings: &Bound<'_, PyDict>,
 ) -> PyResult<(Pictures, Vec<Vec<String>>)> {
     let given = Settings::new("images", settings);
-    let refuse = |error: PicturesError| PyValueError::new_err(error.to_string());
     let options = Options {
         color: given.choice("color", &[("rgb", Color::Rgb), ("gray", Color::Gray)])?,
         limits: Limits { pixels: given.get("max_pixels")?, bytes: given.get("max_bytes")? },
         orientation: given.get("orientation")?,
         exact: given.get("exact")?,
+        ..Options::default()
     };
-    let mut programs = Vec::with_capacity(views.len());
-    for calls in views {
-        let steps = calls.iter().map(step).collect::<PyResult<Vec<_>>>()?;
-        let program = Program::compile(steps, options);
-        programs.push(program.map_err(|error| PyValueError::new_err(error.to_string()))?);
-    }
+    let programs = compiled(views, options)?;
     let words = programs.iter().map(Program::describe).collect();
     let Some(first) = programs.first().cloned() else {
         return Err(refuse(PicturesError::NoView));
@@ -284,19 +425,8 @@ pub(crate) fn pictures(
 }
 
 /// What was drawn for one view, as plain data: a list of (name, parameters).
-pub(crate) fn describe<'py>(
-    py: Python<'py>,
-    size: Size,
-    drawn: &Drawn,
-) -> PyResult<Bound<'py, PyList>> {
-    let list = PyList::empty(py);
-    let mut size = size;
-    for action in &drawn.actions {
-        let parameters = PyDict::new(py);
-        let name = action_of(action, &parameters)?;
-        list.append((name, parameters))?;
-        size = action.size_after(size);
-    }
+pub(crate) fn describe<'py>(py: Python<'py>, drawn: &Drawn) -> PyResult<Bound<'py, PyList>> {
+    let list = described(py, &drawn.actions)?;
     for (area, erasure) in &drawn.erasures {
         let parameters = PyDict::new(py);
         let fill = match erasure {
@@ -304,6 +434,17 @@ pub(crate) fn describe<'py>(
             Erasure::Noise => [f32::NAN; 3],
         };
         let name = action_of(&Action::Erase { area: *area, fill }, &parameters)?;
+        list.append((name, parameters))?;
+    }
+    Ok(list)
+}
+
+/// Actions as plain data.
+fn described<'py>(py: Python<'py>, actions: &[Action]) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for action in actions {
+        let parameters = PyDict::new(py);
+        let name = action_of(action, &parameters)?;
         list.append((name, parameters))?;
     }
     Ok(list)
@@ -338,6 +479,25 @@ fn action_of(action: &Action, to: &Bound<'_, PyDict>) -> PyResult<&'static str> 
             to.set_item("size", (warp.size.height, warp.size.width))?;
             "warp"
         }
+        Action::Perspective(map) => {
+            to.set_item("coefficients", map.inverse)?;
+            "perspective"
+        }
+        Action::Elastic(map) => {
+            // Single precision, of shape (height, width, 2).
+            let shifts = map.shifts.iter().flatten().flat_map(|shift| shift.to_ne_bytes());
+            to.set_item("displacement", PyBytes::new(to.py(), &shifts.collect::<Vec<u8>>()))?;
+            to.set_item("size", (map.size.height, map.size.width))?;
+            "elastic"
+        }
+        Action::Mix(mix) => {
+            let weights: Vec<f32> = mix.chains.iter().map(|(weight, _)| *weight).collect();
+            let chains = mix.chains.iter().map(|(_, chain)| described(to.py(), chain));
+            to.set_item("original", mix.original)?;
+            to.set_item("weights", weights)?;
+            to.set_item("chains", chains.collect::<PyResult<Vec<_>>>()?)?;
+            "mix"
+        }
         Action::Blur { kernel, sigma } => {
             to.set_item("kernel_size", *kernel)?;
             one("sigma", *sigma)?;
@@ -354,6 +514,7 @@ fn action_of(action: &Action, to: &Bound<'_, PyDict>) -> PyResult<&'static str> 
             Tone::Solarize(threshold) => one("threshold", *threshold).map(|()| "solarize")?,
             Tone::AutoContrast => "autocontrast",
             Tone::Equalize => "equalize",
+            Tone::Invert => "invert",
         },
     })
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
 use feedline::sources::{
-    Change, Concat, Encoded, Iterated, Mixing, Mixture, Pictures, Select, SourceError, Watch, Zip,
-    files, only,
+    Change, Concat, Encoded, ImageArrays, Iterated, Mixing, Mixture, Pictures, Select, SourceError,
+    Watch, Zip, files, only,
 };
 use feedline::{Alter, DType, Dataset, Form, Ragged, plan};
 use feedline_bench::Traced;
@@ -39,8 +39,10 @@ pub struct Source {
     encoded: Option<Arc<dyn Encoded>>,
     /// Set where samples should be shuffled by shards and windows: the shards' sizes and the window.
     windows: Option<(Arc<[u64]>, u64)>,
-    /// Set where the dataset decodes pictures: what tells what is drawn for them.
-    pictures: Option<Arc<Pictures>>,
+    /// Set where the dataset transforms images: what tells what is drawn for them.
+    images: Option<Images>,
+    /// How many random streams of each sample its image operations draw from.
+    lanes: u64,
     /// What is done to whole batches, in order.
     alters: Vec<Arc<dyn Alter>>,
     /// Set where the last of them is a Python function.
@@ -56,6 +58,15 @@ pub struct Source {
 /// How many shards may be shuffled, each counted as often as it is repeated.
 const MOST_SHARDS: usize = 1 << 24;
 
+/// A dataset that transforms images.
+#[derive(Clone)]
+enum Images {
+    /// Of files.
+    Encoded(Arc<Pictures>),
+    /// Of arrays of bytes.
+    Arrays(Arc<ImageArrays>),
+}
+
 impl Source {
     /// A dataset that calls no Python function.
     fn of(dataset: impl Dataset) -> Source {
@@ -64,7 +75,8 @@ impl Source {
             parts: None,
             encoded: None,
             windows: None,
-            pictures: None,
+            images: None,
+            lanes: 0,
             alters: Vec::new(),
             remade: None,
             classes: None,
@@ -84,7 +96,8 @@ impl Source {
     pub(crate) fn then(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
         let (functions, windows) = (self.functions.clone_ref(py), self.windows.clone());
         let (classes, changes) = (self.classes.clone(), self.changes.clone());
-        Source { functions, windows, classes, changes, ..Source::of(dataset) }
+        let lanes = self.lanes;
+        Source { functions, windows, classes, changes, lanes, ..Source::of(dataset) }
     }
 
     /// A dataset made of several.
@@ -92,7 +105,8 @@ impl Source {
         let functions = sources.first().map(|first| {
             Functions::union(first.py(), sources.iter().map(|source| &source.get().functions))
         });
-        Source { functions: functions.unwrap_or_default(), ..Source::of(dataset) }
+        let lanes = sources.iter().map(|source| source.get().lanes).max().unwrap_or(0);
+        Source { functions: functions.unwrap_or_default(), lanes, ..Source::of(dataset) }
     }
 
     /// Some of the samples. A choice of them has no shards any more.
@@ -215,8 +229,8 @@ impl Source {
         self.encoded().map(|encoded| encoded.parts().to_vec())
     }
 
-    /// Pictures, decoded and transformed: by one list of calls for each view. Also returns what each
-    /// view's program does, line by line.
+    /// Images, decoded where they are encoded, and transformed: by one list of calls for each view. Also returns
+    /// what each view's program does, line by line, and which field is the first view.
     #[pyo3(signature = (
         views: "list[list[tuple[str, dict[str, object]]]]",
         settings: "dict[str, object]",
@@ -226,15 +240,18 @@ impl Source {
         py: Python<'_>,
         views: Vec<Vec<Call<'_>>>,
         settings: &Bound<'_, PyDict>,
-    ) -> PyResult<(Source, Vec<Vec<String>>)> {
-        let encoded = self.encoded().ok_or_else(|| {
-            PyValueError::new_err(
-                "there are no pictures to decode; start with feedline.images(...)",
-            )
-        })?;
-        let (made, words) = pictures::pictures(py, encoded, &views, settings)?;
-        let made = Arc::new(made);
-        Ok((Source { pictures: Some(Arc::clone(&made)), ..self.then(py, made) }, words))
+    ) -> PyResult<(Source, Vec<Vec<String>>, usize)> {
+        if let Some(encoded) = self.encoded() {
+            let (made, words) = pictures::pictures(py, encoded, &views, settings)?;
+            let made = Arc::new(made);
+            let images = Some(Images::Encoded(Arc::clone(&made)));
+            return Ok((Source { images, lanes: 1, ..self.then(py, made) }, words, 0));
+        }
+        let (made, words) = pictures::arrays(self.dataset(), self.lanes, &views, settings)?;
+        let (first, made) = (made.first_view(), Arc::new(made));
+        let (images, parts) = (Some(Images::Arrays(Arc::clone(&made))), self.parts.clone());
+        let source = Source { images, parts, lanes: self.lanes + 1, ..self.then(py, made) };
+        Ok((source, words, first))
     }
 
     /// Mixes the pictures of each batch in one of several ways, each a name and its alpha: those in
@@ -254,9 +271,9 @@ impl Source {
         let ways = ways.into_iter().map(way).collect::<PyResult<_>>()?;
         let mixing = Mixing::new(ways, classes, (pictures, layout), label)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let (parts, pictures) = (self.parts.clone(), self.pictures.clone());
+        let (parts, images) = (self.parts.clone(), self.images.clone());
         let alters: Vec<Arc<dyn Alter>> = vec![Arc::new(mixing)];
-        Ok(Source { parts, pictures, alters, ..self.then(py, self.dataset()) })
+        Ok(Source { parts, images, alters, ..self.then(py, self.dataset()) })
     }
 
     /// What is drawn for sample `index` where the loader asks for `asked`, view by view: lists of
@@ -270,13 +287,17 @@ impl Source {
         seed: u64,
         epoch: u64,
     ) -> PyResult<Vec<Bound<'py, PyList>>> {
-        let Some(made) = &self.pictures else { return Ok(Vec::new()) };
+        let Some(made) = &self.images else { return Ok(Vec::new()) };
         let drawn = py.detach(|| {
             let key = feedline::SampleKey { seed, epoch, index: feedline::SampleIndex(asked) };
-            made.draw(feedline::SampleIndex(index), key)
+            let index = feedline::SampleIndex(index);
+            match made {
+                Images::Encoded(made) => made.draw(index, key),
+                Images::Arrays(made) => made.draw(index, key),
+            }
         });
-        let (size, views) = drawn.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
-        views.iter().map(|drawn| pictures::describe(py, size, drawn)).collect()
+        let (_, views) = drawn.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
+        views.iter().map(|drawn| pictures::describe(py, drawn)).collect()
     }
 
     /// The same samples with some fields only, by name; `None` where that costs as much as all of them.

@@ -14,8 +14,8 @@ use super::{Draws, KEPT, MEMORY, Memory, PicturesError, beside, fields};
 /// A dataset one of whose fields is an image of bytes, transformed by a [`Program`] (or one per view). Other
 /// fields are delivered as they are, but for masks, boxes and keypoints, which move with the image.
 ///
-/// Fields stay in their order under their names. With several views, the image and what moves with it come once
-/// per view: `image_0`, `image_1`…
+/// Fields stay in their order under their names, those that are called by a number under that of their place. With
+/// several views, the image and what moves with it come once per view: `image_0`, `image_1`…
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,7 +53,6 @@ pub struct ImageArrays {
     roles: Vec<Role>,
     /// Which random stream of the sample is drawn from.
     lane: u64,
-    numbered: bool,
     fields: Vec<Field>,
     /// Places for the inner sample, one per worker that is at it.
     scratches: Mutex<Vec<Scratch>>,
@@ -101,8 +100,8 @@ impl ImageArrays {
         }
         let mut roles = vec![Role::Other; inner.fields().len()];
         roles[image.number] = Role::Image;
-        let (lane, numbered, fields, scratches) = (0, false, Vec::new(), Mutex::default());
-        let made = ImageArrays { inner, image, views, roles, lane, numbered, fields, scratches };
+        let (lane, fields, scratches) = (0, Vec::new(), Mutex::default());
+        let made = ImageArrays { inner, image, views, roles, lane, fields, scratches };
         made.declared()
     }
 
@@ -125,12 +124,6 @@ impl ImageArrays {
     #[must_use]
     pub fn in_lane(self, lane: u64) -> ImageArrays {
         ImageArrays { lane, ..self }
-    }
-
-    /// Calls the fields 0, 1, 2… rather than by name.
-    pub fn numbered(mut self) -> Result<ImageArrays, PicturesError> {
-        self.numbered = true;
-        self.declared()
     }
 
     /// The number of the first view's field.
@@ -187,8 +180,8 @@ impl ImageArrays {
             }
             for (i, program) in self.views.iter().enumerate() {
                 let name = match self.views.len() {
-                    1 => field.name().to_string(),
-                    _ => format!("{}_{i}", field.name()),
+                    2.. if !is_number(field.name()) => format!("{}_{i}", field.name()),
+                    _ => field.name().to_string(),
                 };
                 declared.push(match role {
                     Role::Mask => {
@@ -200,9 +193,11 @@ impl ImageArrays {
                 });
             }
         }
-        if self.numbered {
-            let numbered = declared.iter().enumerate();
-            declared = numbered.map(|(i, field)| field.renamed(&i.to_string())).collect();
+        // Fields that are called by a number are called by their place.
+        for (place, field) in declared.iter_mut().enumerate() {
+            if is_number(field.name()) {
+                *field = field.renamed(&place.to_string());
+            }
         }
         self.fields = declared;
         Ok(self)
@@ -327,6 +322,10 @@ impl ImageArrays {
     }
 }
 
+fn is_number(name: &str) -> bool {
+    name.bytes().all(|letter| letter.is_ascii_digit())
+}
+
 /// The field of moved boxes or keypoints: single precision, otherwise as it was.
 fn rows(field: &Field, name: &str, role: Role) -> Result<Field, PicturesError> {
     let columns = role.columns();
@@ -376,6 +375,16 @@ impl Dataset for ImageArrays {
         }
         self.keep(scratch);
         Ok(())
+    }
+
+    /// Fields that are no images, without transforming any.
+    fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
+        let before = |field: &usize| {
+            let number = (0..self.roles.len()).find(|number| self.place(*number) == *field)?;
+            (self.roles[number] == Role::Other).then_some(number)
+        };
+        let numbers = fields.iter().map(before).collect::<Option<Vec<_>>>()?;
+        crate::only(&self.inner, &numbers)
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
