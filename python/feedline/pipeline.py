@@ -736,7 +736,7 @@ class Pipeline(ImageOperations):
             The axes of images in arrays: height, width, channels; channels, height, width; or
             height, width (one channel). ``"auto"`` takes the axis of length 1 or 3 as the channels;
             where both the first and the last have such a length, the layout must be given.
-            What is delivered is chosen by `ImageOperations.layout`.
+            What is delivered is chosen by `layout`.
         mask : str or int, optional
             The part or field of a segmentation mask, which moves with the image: an image file of
             one channel, or uint8 of shape (height, width).

@@ -156,6 +156,7 @@ OPERATIONS = {
     "images": [
         lambda place: tar(place).images().center_crop(8),
         lambda place: tar(place).images("png", named=False, exact=True).resize((9, 9)),
+        lambda place: photos().images(0, layout="hwc").random_crop(8, padding=2),
     ],
     "views": [
         lambda place: images(place).views([lambda v: v.center_crop(8), lambda v: v.resize((4, 4))]),
@@ -181,11 +182,36 @@ OPERATIONS = {
     "random_affine": [lambda place: images(place).random_affine(9, (0.1, 0.2), (0.8, 1.1), 4)],
     "gaussian_blur": [lambda place: images(place).gaussian_blur(3, (0.2, 1.5))],
     "rand_augment": [lambda place: images(place).rand_augment(3, 5)],
+    "auto_augment": [lambda place: images(place).auto_augment("svhn", fill=9)],
+    "trivial_augment_wide": [lambda place: images(place).trivial_augment_wide(9, "bilinear")],
+    "aug_mix": [lambda place: images(place).aug_mix(5, 2, 1, 0.5, False)],
+    "random_perspective": [lambda place: images(place).random_perspective(0.7, 0.8)],
+    "elastic": [lambda place: images(place).elastic(70.0, (2.0, 3.0))],
+    "five_crop": [lambda place: images(place).five_crop(8)],
+    "ten_crop": [lambda place: images(place).ten_crop((8, 9), vertical_flip=True)],
+    "random_invert": [lambda place: images(place).random_invert(0.4)],
+    "random_posterize": [lambda place: images(place).random_posterize(2, 0.4)],
+    "random_solarize": [lambda place: images(place).random_solarize(99.5, 0.4)],
+    "random_equalize": [lambda place: images(place).random_equalize(0.4)],
+    "random_autocontrast": [lambda place: images(place).random_autocontrast(0.4)],
+    "random_adjust_sharpness": [lambda place: images(place).random_adjust_sharpness(1.7, 0.4)],
+    "random_apply": [lambda place: images(place).random_apply(lambda x: x.flip().elastic(), 0.6)],
+    "random_choice": [
+        lambda place: images(place).random_choice(lambda x: x, lambda x: x.flip(1.0), p=[1, 3])
+    ],
+    "random_order": [
+        lambda place: images(place).random_order(lambda x: x.flip(), lambda x: x.rand_augment())
+    ],
     "random_erasing": [lambda place: floats(place).random_erasing(0.7, value="random")],
     "normalize": [lambda place: images(place).normalize(0.4, (0.1, 0.2, 0.3))],
     "to_dtype": [lambda place: images(place).to_dtype("float16", scale=False)],
     "layout": [lambda place: images(place).layout("hwc")],
 }
+
+
+def photos():
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 9, 10, 3), np.uint8)
+    return feedline.arrays(pixels, np.arange(7))
 
 
 def first_of_both(image, label):

@@ -56,12 +56,11 @@ fn solved(mut rows: [[f64; 9]; 8]) -> Option<[f64; 8]> {
             return None;
         }
         rows.swap(column, pivot);
-        for row in 0..8 {
-            if row != column {
-                let factor = rows[row][column] / rows[column][column];
-                for i in column..9 {
-                    rows[row][i] -= factor * rows[column][i];
-                }
+        let taken = rows[column];
+        for (i, row) in rows.iter_mut().enumerate() {
+            if i != column {
+                let factor = row[column] / taken[column];
+                row.iter_mut().zip(taken).for_each(|(value, taken)| *value -= factor * taken);
             }
         }
     }

@@ -26,7 +26,6 @@ impl AugMix {
     /// `width` copies, each after `depth` changes (one to three, drawn for each, if there is none) of a strength of
     /// at most `severity`, 1 to 10. `alpha` shapes the distribution of the weights. Without `all_ops` brightness,
     /// color, contrast and sharpness stay. `smooth` blends neighbours where pixels move.
-    #[expect(clippy::too_many_arguments, reason = "torchvision's own")]
     pub fn new(
         severity: usize,
         width: usize,
