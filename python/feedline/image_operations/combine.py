@@ -98,7 +98,7 @@ class Combining(Chain):
         >>> one[0][0].shape
         (3, 32, 32)
         """
-        choices = self._choices("random_choice", functions)
+        choices = self._alternatives("random_choice", functions)
         weights = None
         if p is not None:
             weights = [float(_arguments.real("p", weight)) for weight in p]
@@ -125,9 +125,11 @@ class Combining(Chain):
         ValueError
             If there is no function, or what is added works on more than pixels.
         """
-        return self._add("random_order", choices=self._choices("random_order", functions))
+        return self._add("random_order", choices=self._alternatives("random_order", functions))
 
-    def _choices(self, name: str, functions: Sequence[Callable[[Images], Images]]) -> list[object]:
+    def _alternatives(
+        self, name: str, functions: Sequence[Callable[[Images], Images]]
+    ) -> list[object]:
         if not functions:
             msg = f"{name} needs at least one function, e.g. {name}(lambda x: x.flip())"
             raise ValueError(msg)
