@@ -55,7 +55,7 @@ def told_about(kind: type) -> dict[str, list[str]]:
     # Images, wherever it is defined.
     told_elsewhere: set[str] = set()
     if kind is feedline.Pipeline:
-        told_elsewhere = {*vars(ImageOperations)}
+        told_elsewhere = {name for base in ImageOperations.__mro__[:-1] for name in vars(base)}
     elif kind is feedline.Images:
         told_elsewhere = {*vars(feedline.Pipeline)} - {*vars(feedline.Images)}
     ours = [base for base in kind.__mro__ if base.__module__.startswith("feedline")]

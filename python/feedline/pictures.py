@@ -69,44 +69,44 @@ def images(
 
     Parameters
     ----------
-    path : str or path
+    path
         A folder with one folder per class, as torchvision's ``ImageFolder`` takes it, or a folder
         of images without classes.
-    classes : bool, optional
+    classes
         Whether folders are classes. By default they are, if there are any.
-    masks : str or path, optional
+    masks
         A folder with a segmentation mask for each image, under the same name up to the extension.
         Palette and gray values are taken as they are. Masks move with the image, always by the
         nearest pixel.
-    boxes : array or sequence of arrays, optional
+    boxes
         Bounding boxes: for each image an array of shape (n, 4), x0, y0, x1, y1 in pixels. They move
         with the image and are cut at its edges. One array of shape (images, n, 4) makes batches of
         that shape; a list of arrays may have any n and is made a batch by `ragged`.
-    keypoints : array or sequence of arrays, optional
+    keypoints
         The same of points, of shape (k, 2): x, y. Points may leave the image.
-    ragged : {"longest", "packed"}, default "longest"
+    ragged
         How lists of boxes and keypoints become a batch: padded with zeros to the longest, or one
         after the other.
-    named : bool, default False
+    named
         Whether batches are dicts (image, label, mask, boxes, keypoints) rather than tuples in that
         order.
-    color : {"rgb", "gray"}, default "rgb"
+    color
         What images are decoded to: three channels, or one.
-    exact : bool, default False
+    exact
         Whether large JPEGs must not be decoded at a fraction of their size where that is enough.
-    orientation : bool, default False
+    orientation
         Whether images are turned upright by their EXIF data.
-    max_pixels : int, default 178956970
+    max_pixels
         The most pixels of an image. More is an error of its sample.
-    max_bytes : int or str, default "256MiB"
+    max_bytes
         The most bytes of a file. More is an error of its sample.
-    max_memory : int or str, default "2GiB"
+    max_memory
         The most bytes of memory that decoding an image may take. More is an error of its sample.
-    extensions : sequence of str, default those of torchvision and .gif
+    extensions
         Extensions of the files that are images.
-    allow_empty : bool, default False
+    allow_empty
         Whether classes may have no images.
-    progress : bool, default False
+    progress
         Whether to show on stderr how many files were found so far: on a terminal as they are
         counted, elsewhere by a line every ten seconds.
 
@@ -293,11 +293,11 @@ class Images(Pipeline):
 
         Parameters
         ----------
-        index : int
+        index
             Which sample.
-        seed : int, default 0
+        seed
             The loader's seed.
-        epoch : int, default 0
+        epoch
             The loader's epoch.
 
         Returns
@@ -327,7 +327,7 @@ class Images(Pipeline):
 
         Parameters
         ----------
-        views : int or sequence of callables
+        views
             How many views, from 1 to 64, all by the operations so far; or for each a function that
             adds operations of its own to the images it is given.
 
@@ -394,9 +394,9 @@ class Images(Pipeline):
 
         Parameters
         ----------
-        alpha : float, default 1.0
+        alpha
             Both parameters of the Beta distribution, above 0.
-        num_classes : int, optional
+        num_classes
             How many classes there are. By default those of the folder; without class folders it
             must be given.
 
@@ -431,9 +431,9 @@ class Images(Pipeline):
 
         Parameters
         ----------
-        alpha : float, default 1.0
+        alpha
             Both parameters of the Beta distribution that the area's share is drawn from, above 0.
-        num_classes : int, optional
+        num_classes
             How many classes there are. By default those of the folder; without class folders it
             must be given.
 

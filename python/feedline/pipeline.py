@@ -728,37 +728,37 @@ class Pipeline(ImageOperations):
 
         Parameters
         ----------
-        part : str or int, optional
+        part
             The image's part of a shard's sample, or the image's field (by its number where fields
             have no names). By default the first part whose name ends as names of images do, or the
             first field of uint8 with two or three axes.
-        layout : {"auto", "hwc", "chw", "hw"}, default "auto"
+        layout
             The axes of images in arrays: height, width, channels; channels, height, width; or
             height, width (one channel). ``"auto"`` takes the axis of length 1 or 3 as the channels;
             where both the first and the last have such a length, the layout must be given.
             What is delivered is chosen by `layout`.
-        mask : str or int, optional
+        mask
             The part or field of a segmentation mask, which moves with the image: an image file of
             one channel, or uint8 of shape (height, width).
-        boxes : str or int, optional
+        boxes
             The part or field of bounding boxes, which move with the image: numbers of shape (n, 4),
             x0, y0, x1, y1 in pixels; in shards a ``.npy`` file.
-        keypoints : str or int, optional
+        keypoints
             The same of points, of shape (n, 2): x, y.
-        ragged : {"longest", "packed"}, default "longest"
+        ragged
             How different numbers of boxes and keypoints of a shard share a batch: padded with zeros
             to the most of the batch, or one after the other.
-        named : bool, optional
+        named
             Whether batches are dicts. By default as before.
-        color : {"rgb", "gray"}, default "rgb"
+        color
             What encoded images are decoded to.
-        exact : bool, default False
+        exact
             Whether large JPEGs must not be decoded at a fraction of their size.
-        orientation : bool, default False
+        orientation
             Whether encoded images are turned upright by their EXIF data.
-        max_pixels : int, default 178956970
+        max_pixels
             The most pixels of an image; more is an error of its sample.
-        max_memory : int or str, default "2GiB"
+        max_memory
             The most bytes of memory that decoding an image may take.
 
         Returns

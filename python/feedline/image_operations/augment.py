@@ -10,7 +10,6 @@ from feedline.image_operations.base import Chain, fill_if, interpolation_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from feedline.image_operations.base import Fill, Interpolation
     from feedline.pictures import Images
 
 
@@ -20,18 +19,18 @@ class Augmenting(Chain):
     def auto_augment(
         self,
         policy: Literal["imagenet", "cifar10", "svhn"] = "imagenet",
-        interpolation: Interpolation = "nearest",
-        fill: Fill | None = None,
+        interpolation: Literal["nearest", "bilinear"] = "nearest",
+        fill: float | Sequence[float] | None = None,
     ) -> Images:
         """AutoAugment: one of 25 pairs of changes that were learned on a dataset.
 
         Parameters
         ----------
-        policy : {"imagenet", "cifar10", "svhn"}, default "imagenet"
+        policy
             The dataset whose pairs are taken.
-        interpolation : {"nearest", "bilinear"}, default "nearest"
+        interpolation
             How pixels are computed where images are rotated, sheared or shifted.
-        fill : float, (float, float, float) or None, default None
+        fill
             The color of pixels from outside the image: one value, or one per channel; ``None`` is
             black.
 
@@ -67,8 +66,8 @@ class Augmenting(Chain):
         num_ops: int = 2,
         magnitude: int = 9,
         num_magnitude_bins: int = 31,
-        interpolation: Interpolation = "nearest",
-        fill: Fill | None = None,
+        interpolation: Literal["nearest", "bilinear"] = "nearest",
+        fill: float | Sequence[float] | None = None,
         *,
         operations: Sequence[str] = (),
     ) -> Images:
@@ -76,18 +75,18 @@ class Augmenting(Chain):
 
         Parameters
         ----------
-        num_ops : int, default 2
+        num_ops
             How many changes are done to each image, at most 100.
-        magnitude : int, default 9
+        magnitude
             Their strength, from 0 to below `num_magnitude_bins`.
-        num_magnitude_bins : int, default 31
+        num_magnitude_bins
             How many strengths there are, at least 2.
-        interpolation : {"nearest", "bilinear"}, default "nearest"
+        interpolation
             How pixels are computed where images are rotated, sheared or shifted.
-        fill : float, (float, float, float) or None, default None
+        fill
             The color of pixels from outside the image: one value, or one per channel; ``None`` is
             black.
-        operations : sequence of str, default all
+        operations
             Choose among these only: some of Identity, ShearX, ShearY, TranslateX, TranslateY,
             Rotate, Brightness, Color, Contrast, Sharpness, Posterize, Solarize, AutoContrast and
             Equalize.
@@ -110,18 +109,18 @@ class Augmenting(Chain):
     def trivial_augment_wide(
         self,
         num_magnitude_bins: int = 31,
-        interpolation: Interpolation = "nearest",
-        fill: Fill | None = None,
+        interpolation: Literal["nearest", "bilinear"] = "nearest",
+        fill: float | Sequence[float] | None = None,
     ) -> Images:
         """TrivialAugment: one randomly chosen change of random strength, out of wide ranges.
 
         Parameters
         ----------
-        num_magnitude_bins : int, default 31
+        num_magnitude_bins
             How many strengths there are, at least 2.
-        interpolation : {"nearest", "bilinear"}, default "nearest"
+        interpolation
             How pixels are computed where images are rotated, sheared or shifted.
-        fill : float, (float, float, float) or None, default None
+        fill
             The color of pixels from outside the image: one value, or one per channel; ``None`` is
             black.
 
@@ -144,8 +143,8 @@ class Augmenting(Chain):
         chain_depth: int = -1,
         alpha: float = 1.0,
         all_ops: bool = True,
-        interpolation: Interpolation = "bilinear",
-        fill: Fill | None = None,
+        interpolation: Literal["nearest", "bilinear"] = "bilinear",
+        fill: float | Sequence[float] | None = None,
     ) -> Images:
         """AugMix: blend images with augmented copies of themselves.
 
@@ -154,21 +153,21 @@ class Augmenting(Chain):
 
         Parameters
         ----------
-        severity : int, default 3
+        severity
             The largest strength of the changes, from 1 to 10.
-        mixture_width : int, default 3
+        mixture_width
             How many copies, from 1 to 100.
-        chain_depth : int, default -1
+        chain_depth
             How many changes are done to each copy, at most 100; 0 or less for one to three, drawn
             for each.
-        alpha : float, default 1.0
+        alpha
             The parameter of the Beta and Dirichlet distributions that the weights of the copies
             are drawn from, above 0.
-        all_ops : bool, default True
+        all_ops
             Whether brightness, color, contrast and sharpness are among the changes.
-        interpolation : {"nearest", "bilinear"}, default "bilinear"
+        interpolation
             How pixels are computed where images are rotated, sheared or shifted.
-        fill : float, (float, float, float) or None, default None
+        fill
             The color of pixels from outside the image: one value, or one per channel; ``None`` is
             black.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from feedline import _arguments
 
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
 
 # A call: its name and its arguments, completed.
 Call: TypeAlias = "tuple[str, dict[str, object]]"
-
-# How moved pixels are made, and resized ones.
-Interpolation: TypeAlias = Literal["nearest", "bilinear"]
-Resampling: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
-
-# One value for all channels, or one per channel.
-Fill: TypeAlias = "float | Sequence[float]"
 
 # The number above which Pillow refuses.
 MOST_PIXELS = 178_956_970
@@ -81,7 +74,7 @@ def numbers(name: str, values: float | Sequence[float]) -> list[float]:
     return [float(_arguments.real(name, value)) for value in given]
 
 
-def fill_of(name: str, values: Fill) -> list[float]:
+def fill_of(name: str, values: float | Sequence[float]) -> list[float]:
     """Return a color: one value, or one per channel."""
     color = numbers(name, values)
     if len(color) not in (1, 3) or not all(math.isfinite(number) for number in color):
@@ -90,7 +83,7 @@ def fill_of(name: str, values: Fill) -> list[float]:
     return color
 
 
-def fill_if(name: str, values: Fill | None) -> list[float] | None:
+def fill_if(name: str, values: float | Sequence[float] | None) -> list[float] | None:
     """Return a color, or none."""
     return None if values is None else fill_of(name, values)
 

@@ -9,7 +9,6 @@ from feedline import _arguments
 from feedline.image_operations.base import Chain, fill_of, one_or_two, pair, probability
 
 if TYPE_CHECKING:
-    from feedline.image_operations.base import Fill
     from feedline.pictures import Images
 
 
@@ -27,10 +26,10 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        brightness, contrast, saturation : float or (float, float), optional
+        brightness, contrast, saturation
             The least and the largest factor; one number x stands for (max(0, 1 - x), 1 + x). Not
             changed by default.
-        hue : float or (float, float), optional
+        hue
             The least and the largest shift around the color circle, within -0.5 to 0.5; one number
             x stands for (-x, x). Not changed by default.
 
@@ -52,7 +51,7 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        num_output_channels : {1, 3}, default 1
+        num_output_channels
             Channels of the result; three are equal.
 
         Returns
@@ -68,7 +67,7 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        p : float, default 0.1
+        p
             The probability that an image is converted.
 
         Returns
@@ -85,9 +84,9 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        kernel_size : int or (int, int)
+        kernel_size
             The kernel's size in pixels, odd and below 1000: one number, or (across, down).
-        sigma : float or (float, float), default (0.1, 2.0)
+        sigma
             The least and the largest standard deviation, in pixels; one number for always the
             same.
 
@@ -108,7 +107,7 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        p : float, default 0.5
+        p
             The probability that an image is inverted.
 
         Returns
@@ -123,9 +122,9 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        bits : int
+        bits
             How many bits of each value are kept, from 0 to 8.
-        p : float, default 0.5
+        p
             The probability that an image is posterized.
 
         Returns
@@ -141,9 +140,9 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        threshold : float
+        threshold
             Values of at least this much are inverted; from 0 to 255.
-        p : float, default 0.5
+        p
             The probability that an image is solarized.
 
         Returns
@@ -159,7 +158,7 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        p : float, default 0.5
+        p
             The probability that an image is equalized.
 
         Returns
@@ -174,7 +173,7 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        p : float, default 0.5
+        p
             The probability that an image is stretched.
 
         Returns
@@ -189,9 +188,9 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        sharpness_factor : float
+        sharpness_factor
             0 is blurred, 1 the image as it is, 2 twice as sharp; at least 0.
-        p : float, default 0.5
+        p
             The probability that an image is changed.
 
         Returns
@@ -207,7 +206,7 @@ class Coloring(Chain):
         p: float = 0.5,
         scale: Sequence[float] = (0.02, 0.33),
         ratio: Sequence[float] = (0.3, 3.3),
-        value: Fill | Literal["random"] = 0,
+        value: float | Sequence[float] | Literal["random"] = 0,
     ) -> Images:
         """Erase a random area of some images.
 
@@ -215,13 +214,13 @@ class Coloring(Chain):
 
         Parameters
         ----------
-        p : float, default 0.5
+        p
             The probability that an area of an image is erased.
-        scale : (float, float), default (0.02, 0.33)
+        scale
             The least and the largest area, as parts of the image's.
-        ratio : (float, float), default (0.3, 3.3)
+        ratio
             The least and the largest aspect ratio of the area, height by width.
-        value : float, (float, float, float) or "random", default 0
+        value
             What is painted: one value, one per channel, or normal noise. After `normalize` it is a
             normalized number.
 

@@ -25,9 +25,9 @@ class Combining(Chain):
 
         Parameters
         ----------
-        function : callable
+        function
             Adds the operations to the images it is given: all of them are done, or none.
-        p : float, default 0.5
+        p
             The probability that they are done to an image.
 
         Returns
@@ -64,10 +64,10 @@ class Combining(Chain):
 
         Parameters
         ----------
-        *functions : callable
+        *functions
             Each adds operations to the images it is given; one that returns them as they are
             stands for doing nothing.
-        p : sequence of float, optional
+        p
             How often each is chosen, in proportion: numbers of at least 0, which need not add up to
             1. Equally often by default.
 
@@ -109,7 +109,7 @@ class Combining(Chain):
 
         Parameters
         ----------
-        *functions : callable
+        *functions
             Each adds operations to the images it is given; those of one function stay together, in
             their order.
 

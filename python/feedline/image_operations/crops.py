@@ -9,7 +9,7 @@ from feedline import _arguments
 from feedline.image_operations.base import Chain, fill_of, pair, resampling, size_of
 
 if TYPE_CHECKING:
-    from feedline.image_operations.base import Call, Fill, Resampling
+    from feedline.image_operations.base import Call
     from feedline.pictures import Images
 
 
@@ -21,22 +21,22 @@ class Cropping(Chain):
         size: int | Sequence[int],
         scale: Sequence[float] = (0.08, 1.0),
         ratio: Sequence[float] = (3 / 4, 4 / 3),
-        interpolation: Resampling = "bilinear",
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
         antialias: bool = True,
     ) -> Images:
         """Crop a random area of random shape, and resize it.
 
         Parameters
         ----------
-        size : int or (int, int)
+        size
             Height and width of the result, in pixels; one number for a square.
-        scale : (float, float), default (0.08, 1.0)
+        scale
             The least and the largest area of the crop, as parts of the image's area.
-        ratio : (float, float), default (3/4, 4/3)
+        ratio
             The least and the largest aspect ratio of the crop, width by height.
-        interpolation : {"nearest", "bilinear", "bicubic"}, default "bilinear"
+        interpolation
             How pixels of the result are computed.
-        antialias : bool, default True
+        antialias
             Whether each pixel of the result is made of all those it covers, rather than of its
             nearest neighbors. ``"nearest"`` has none.
 
@@ -64,7 +64,7 @@ class Cropping(Chain):
     def resize(
         self,
         size: int | Sequence[int] | None,
-        interpolation: Resampling = "bilinear",
+        interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear",
         max_size: int | None = None,
         antialias: bool = True,
     ) -> Images:
@@ -72,14 +72,14 @@ class Cropping(Chain):
 
         Parameters
         ----------
-        size : int, (int, int) or None
+        size
             The length of the shorter side, the longer one in proportion; or height and width; or
             ``None`` with `max_size`: the longer side gets that length.
-        interpolation : {"nearest", "bilinear", "bicubic"}, default "bilinear"
+        interpolation
             How pixels of the result are computed.
-        max_size : int, optional
+        max_size
             The most pixels of the longer side; the shorter one is made smaller to fit.
-        antialias : bool, default True
+        antialias
             Whether each pixel of the result is made of all those it covers.
 
         Returns
@@ -109,7 +109,7 @@ class Cropping(Chain):
 
         Parameters
         ----------
-        size : int or (int, int)
+        size
             Height and width of the crop, in pixels; one number for a square.
 
         Returns
@@ -124,25 +124,25 @@ class Cropping(Chain):
         size: int | Sequence[int],
         padding: int | Sequence[int] | None = None,
         pad_if_needed: bool = False,
-        fill: Fill = 0,
+        fill: float | Sequence[float] = 0,
         padding_mode: Literal["constant", "edge", "reflect", "symmetric"] = "constant",
     ) -> Images:
         """Crop at a random place, after optional padding.
 
         Parameters
         ----------
-        size : int or (int, int)
+        size
             Height and width of the crop, in pixels; one number for a square.
-        padding : int, (int, int) or (int, int, int, int), optional
+        padding
             Pixels that are added before: on all sides; left and right, top and bottom; or left,
             top, right, bottom. None by default.
-        pad_if_needed : bool, default False
+        pad_if_needed
             Whether images smaller than the crop are padded to its size. Otherwise they are errors
             of their samples.
-        fill : float or (float, float, float), default 0
+        fill
             The color of the padding where `padding_mode` is ``"constant"``: one value, or one per
             channel.
-        padding_mode : {"constant", "edge", "reflect", "symmetric"}, default "constant"
+        padding_mode
             What the padding is made of: one color, the outermost pixel, or the image mirrored
             without or with its outermost pixel.
 
@@ -181,7 +181,7 @@ class Cropping(Chain):
 
         Parameters
         ----------
-        size : int or (int, int)
+        size
             Height and width of the crops, in pixels; one number for squares. Smaller images are
             errors of their samples.
 
@@ -211,10 +211,10 @@ class Cropping(Chain):
 
         Parameters
         ----------
-        size : int or (int, int)
+        size
             Height and width of the crops, in pixels; one number for squares. Smaller images are
             errors of their samples.
-        vertical_flip : bool, default False
+        vertical_flip
             Whether the mirror image is upside down, rather than left to right.
 
         Returns

@@ -33,9 +33,9 @@ class Finishing(Chain):
 
         Parameters
         ----------
-        mean : float or sequence of float, default (0.485, 0.456, 0.406)
+        mean
             One number per channel, or one for all; ImageNet's by default.
-        std : float or sequence of float, default (0.229, 0.224, 0.225)
+        std
             One number per channel, or one for all, above 0; ImageNet's by default.
 
         Returns
@@ -57,9 +57,9 @@ class Finishing(Chain):
 
         Parameters
         ----------
-        dtype : {"uint8", "float16", "bfloat16", "float32"}, or NumPy's or torch's dtype
+        dtype
             The dtype of the delivered images.
-        scale : bool, default True
+        scale
             Whether bytes become numbers from 0 to 1, rather than from 0 to 255.
 
         Returns
@@ -77,7 +77,7 @@ class Finishing(Chain):
 
         Parameters
         ----------
-        layout : {"chw", "hwc"}
+        layout
             Channels, height, width, which is the default; or height, width, channels.
 
         Returns

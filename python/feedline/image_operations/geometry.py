@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from feedline import _arguments
 from feedline.image_operations.base import (
@@ -17,7 +17,6 @@ from feedline.image_operations.base import (
 )
 
 if TYPE_CHECKING:
-    from feedline.image_operations.base import Fill, Interpolation
     from feedline.pictures import Images
 
 
@@ -29,7 +28,7 @@ class Moving(Chain):
 
         Parameters
         ----------
-        p : float, default 0.5
+        p
             The probability that an image is flipped.
 
         Returns
@@ -44,7 +43,7 @@ class Moving(Chain):
 
         Parameters
         ----------
-        p : float, default 0.5
+        p
             The probability that an image is flipped.
 
         Returns
@@ -59,7 +58,7 @@ class Moving(Chain):
 
         Parameters
         ----------
-        p : float, default 0.5
+        p
             The probability that an image is flipped.
 
         Returns
@@ -72,26 +71,26 @@ class Moving(Chain):
     def random_rotation(
         self,
         degrees: float | Sequence[float],
-        interpolation: Interpolation = "nearest",
+        interpolation: Literal["nearest", "bilinear"] = "nearest",
         expand: bool = False,
         center: Sequence[float] | None = None,
-        fill: Fill | None = 0,
+        fill: float | Sequence[float] | None = 0,
     ) -> Images:
         """Rotate images counter-clockwise by a random angle.
 
         Parameters
         ----------
-        degrees : float or (float, float)
+        degrees
             The least and the largest angle; one number x stands for (-x, x).
-        interpolation : {"nearest", "bilinear"}, default "nearest"
+        interpolation
             How pixels of the result are computed.
-        expand : bool, default False
+        expand
             Whether images become large enough to hold all of the rotated one. Their sizes differ
             then.
-        center : (float, float), optional
+        center
             The point (x, y) to rotate about, in pixels from the upper left corner; by default the
             middle.
-        fill : float, (float, float, float) or None, default 0
+        fill
             The color of pixels from outside the image: one value, or one per channel. ``None`` is
             black whose edge is not blended.
 
@@ -112,10 +111,10 @@ class Moving(Chain):
     def rotate(
         self,
         degrees: float | Sequence[float],
-        interpolation: Interpolation = "nearest",
+        interpolation: Literal["nearest", "bilinear"] = "nearest",
         expand: bool = False,
         center: Sequence[float] | None = None,
-        fill: Fill | None = 0,
+        fill: float | Sequence[float] | None = 0,
     ) -> Images:
         """Rotate images by a random angle: short for `random_rotation`, with its parameters."""
         return self.random_rotation(degrees, interpolation, expand, center, fill)
@@ -126,29 +125,29 @@ class Moving(Chain):
         translate: Sequence[float] | None = None,
         scale: Sequence[float] | None = None,
         shear: float | Sequence[float] | None = None,
-        interpolation: Interpolation = "nearest",
-        fill: Fill | None = 0,
+        interpolation: Literal["nearest", "bilinear"] = "nearest",
+        fill: float | Sequence[float] | None = 0,
         center: Sequence[float] | None = None,
     ) -> Images:
         """Rotate, translate, scale and shear images at random.
 
         Parameters
         ----------
-        degrees : float or (float, float)
+        degrees
             The least and the largest angle of rotation, clockwise; one number x stands for (-x, x).
-        translate : (float, float), optional
+        translate
             The largest shift in either direction, as parts of the width and the height, from 0 to
             1. None by default.
-        scale : (float, float), optional
+        scale
             The least and the largest factor. 1 by default.
-        shear : float, (float, float) or (float, float, float, float), optional
+        shear
             The least and the largest angle of shear along x, then along y, in degrees; one number x
             stands for (-x, x) along x. None by default.
-        interpolation : {"nearest", "bilinear"}, default "nearest"
+        interpolation
             How pixels of the result are computed.
-        fill : float, (float, float, float) or None, default 0
+        fill
             The color of pixels from outside the image: one value, or one per channel.
-        center : (float, float), optional
+        center
             The point (x, y) that stays, in pixels from the upper left corner; by default the
             middle.
 
@@ -180,20 +179,20 @@ class Moving(Chain):
         self,
         distortion_scale: float = 0.5,
         p: float = 0.5,
-        interpolation: Interpolation = "bilinear",
-        fill: Fill | None = 0,
+        interpolation: Literal["nearest", "bilinear"] = "bilinear",
+        fill: float | Sequence[float] | None = 0,
     ) -> Images:
         """Show some images as if seen from another place: each corner moves inwards at random.
 
         Parameters
         ----------
-        distortion_scale : float, default 0.5
+        distortion_scale
             How far corners move at most, from 0 to 1: as a part of half the width and height.
-        p : float, default 0.5
+        p
             The probability that an image is transformed.
-        interpolation : {"nearest", "bilinear"}, default "bilinear"
+        interpolation
             How pixels of the result are computed.
-        fill : float, (float, float, float) or None, default 0
+        fill
             The color of pixels from outside the image: one value, or one per channel.
 
         Returns
@@ -213,8 +212,8 @@ class Moving(Chain):
         self,
         alpha: float | Sequence[float] = 50.0,
         sigma: float | Sequence[float] = 5.0,
-        interpolation: Interpolation = "bilinear",
-        fill: Fill | None = 0,
+        interpolation: Literal["nearest", "bilinear"] = "bilinear",
+        fill: float | Sequence[float] | None = 0,
     ) -> Images:
         """Deform images elastically, as if seen through water: torchvision's ``ElasticTransform``.
 
@@ -223,14 +222,14 @@ class Moving(Chain):
 
         Parameters
         ----------
-        alpha : float or (float, float), default 50.0
+        alpha
             How strongly pixels are shifted, across and down.
-        sigma : float or (float, float), default 5.0
+        sigma
             How smooth the shifts are: the standard deviation of the Gaussian kernel, in pixels, at
             most 100; 0 does not smooth.
-        interpolation : {"nearest", "bilinear"}, default "bilinear"
+        interpolation
             How pixels of the result are computed.
-        fill : float, (float, float, float) or None, default 0
+        fill
             The color of pixels from outside the image: one value, or one per channel.
 
         Returns
