@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use feedline_core::plan::Stream;
 use feedline_core::{
-    Cause, DType, Dataset, Field, Form, Sample, SampleIndex, SampleKey, SampleView, Scratch, Stage,
+    Cause, DType, Dataset, Field, Form, Iterable, Sample, SampleIndex, SampleKey, SampleView,
+    Scratch, Stage,
 };
 use feedline_ops::image::{Drawn, ImageError, Program, Size, move_boxes, move_points};
 
@@ -385,6 +386,10 @@ impl Dataset for ImageArrays {
         };
         let numbers = fields.iter().map(before).collect::<Option<Vec<_>>>()?;
         crate::only(&self.inner, &numbers)
+    }
+
+    fn iterable(&self) -> Option<&dyn Iterable> {
+        self.inner.iterable()
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
