@@ -420,10 +420,10 @@ impl Source {
         let changes =
             [("take", Change::Take(count)), ("skip", Change::Skip(count)), ("shuffle", shuffle)];
         let change = choice("change", change, &changes)?;
-        let (pictures, alters) = (self.pictures.clone(), self.alters.clone());
+        let (images, alters) = (self.images.clone(), self.alters.clone());
         let (encoded, remade) = (self.encoded(), self.remade.clone());
         let mut changed =
-            Source { pictures, alters, encoded, remade, ..self.then(py, self.dataset()) };
+            Source { images, alters, encoded, remade, ..self.then(py, self.dataset()) };
         changed.changes.push(change);
         Ok(changed)
     }
