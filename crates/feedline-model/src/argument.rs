@@ -45,6 +45,39 @@ pub enum ArgumentError {
         /// What all servers together can do.
         capacity: f64,
     },
+    /// A line of stages with more or fewer buffers than there are places for.
+    #[error(
+        "{stages} stages have {} buffers between them, got {buffers}; pass one for each but the first",
+        stages - 1
+    )]
+    Buffers {
+        /// How many stages there are.
+        stages: usize,
+        /// How many buffers were given.
+        buffers: usize,
+    },
+    /// Fewer numbers than something can be said about.
+    #[error("{name} has {got} values; pass at least {least}")]
+    TooFew {
+        /// What was given.
+        name: &'static str,
+        /// How many there are.
+        got: usize,
+        /// How many are needed.
+        least: usize,
+    },
+    /// What does not fit, however it is divided.
+    #[error("{name} takes {needs} bytes and {has} are allowed; {hint}")]
+    DoesNotFit {
+        /// What takes the bytes.
+        name: &'static str,
+        /// How many.
+        needs: u64,
+        /// How many there may be.
+        has: u64,
+        /// What to change.
+        hint: &'static str,
+    },
 }
 
 pub(crate) fn not_negative(name: &'static str, got: f64) -> Result<f64, ArgumentError> {

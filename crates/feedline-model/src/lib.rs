@@ -4,7 +4,11 @@
 //! * Scaling: [`amdahl`] for work of fixed size, [`gustafson`] for work that grows with the workers,
 //!   and the universal scalability law [`Usl`], in which workers can also be in each other's way;
 //!   [`fit_amdahl`] and [`fit_usl`] find the law behind measured rates.
-//! * Queues: [`Mm1`] with one server, [`Mmc`] with several, and [`little`], which holds in any queue.
+//! * Queues: [`Mm1`] with one server, [`Mmc`] with several, [`Mg1`] and [`Mgc`] with service times of any
+//!   distribution, and [`little`], which holds in any queue; [`cheapest_workers`] weighs workers against waiting.
+//! * Lines of stages with little room in between: [`Tandem`]. How evenly work is shared: [`imbalance`].
+//! * What it takes: [`memory`] of batches and processes, [`Channel`] and [`SharedBandwidth`] for moving bytes,
+//!   [`pinning`] for what page-locked memory gains.
 //!
 //! Rates are per second and times in seconds, or any other unit if it is the same throughout.
 //!
@@ -22,14 +26,27 @@
 //! ```
 
 mod argument;
+mod cost;
 mod fit;
+mod imbalance;
 pub mod little;
+pub mod memory;
+mod mg1;
 mod mm1;
 mod mmc;
+#[cfg(test)]
+mod random;
 mod scaling;
+mod tandem;
+mod transfer;
 
 pub use argument::ArgumentError;
-pub use fit::{Fit, fit_amdahl, fit_usl};
+pub use cost::{Cheapest, cheapest_workers};
+pub use fit::{Fit, Margin, fit_amdahl, fit_usl};
+pub use imbalance::{Imbalance, expected_imbalance, imbalance};
+pub use mg1::{Mg1, Mgc};
 pub use mm1::Mm1;
 pub use mmc::Mmc;
 pub use scaling::{Usl, amdahl, gustafson};
+pub use tandem::{Stage, Tandem};
+pub use transfer::{Channel, Pinning, SharedBandwidth, pinning};

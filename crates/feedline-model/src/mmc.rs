@@ -90,6 +90,7 @@ impl Mmc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn near(a: f64, b: f64) -> bool {
         (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
@@ -135,23 +136,14 @@ mod tests {
     fn waits_are_distributed_as_in_a_simulation() {
         let (arrival, service, servers) = (4.0, 1.0, 5);
         let queue = Mmc::new(arrival, service, servers).unwrap();
-        let mut state = 0x9E37_79B9_7F4A_7C15u64;
-        let mut exponential = |rate: f64| {
-            // SplitMix64.
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            let uniform = ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
-            -(1.0 - uniform).ln() / rate
-        };
+        let mut random = Random::new(0x9E37_79B9_7F4A_7C15);
         let mut free_at = vec![0.0f64; servers as usize];
         let (mut now, mut waits) = (0.0, Vec::new());
         for _ in 0..400_000 {
-            now += exponential(arrival);
+            now += random.exponential(1.0 / arrival);
             let first = free_at.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("five servers");
             let start = first.max(now);
-            *first = start + exponential(service);
+            *first = start + random.exponential(1.0 / service);
             waits.push(start - now);
         }
         let n = waits.len() as f64;
