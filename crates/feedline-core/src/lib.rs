@@ -57,6 +57,7 @@ mod open;
 pub mod plan;
 mod process;
 pub mod schedule;
+pub mod simulate;
 mod state;
 mod sync;
 mod work;
