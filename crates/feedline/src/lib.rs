@@ -44,7 +44,7 @@
 //! * **Measures**: [`Loader::stats`] is plain data, [`Stats::explain`] a verdict: who waited for whom,
 //!   and what to change. [`Progress`] shows the main figures while an epoch runs.
 //! * **Files**: [`sources`] has readers of file formats, [`ops`] has what makes tensors of their
-//!   content, [`model`] has the theory to predict what more workers would bring.
+//!   content, [`model`] has the theory to predict what more workers would bring, [`simulate`] a loader on a virtual clock.
 //!
 //! The folder `examples/` has programs to start from: `squares`, `spirals`, `npy_shuffle` and
 //! `checkpoint`.
@@ -70,7 +70,8 @@ pub use feedline_core::{
     LoaderBuilder, MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory,
     PageLock, Pass, Plan, Point, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex,
     SampleKey, SampleView, Samples, Scratch, Stage, StageStats, State, StateError, StatePart,
-    Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan, schedule, usable_cores,
+    Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan, schedule, simulate,
+    usable_cores,
 };
 #[cfg(feature = "cuda")]
 pub use feedline_core::{CudaHostMemory, NoDriver, PinnedBytes};

@@ -19,9 +19,9 @@
 //! Uses `plan`, `schedule`, `flow` and `state`.
 
 mod cost;
-mod outcome;
 mod resource;
 mod run;
+mod simulated;
 #[cfg(all(test, not(loom)))]
 mod test;
 
@@ -30,8 +30,8 @@ use crate::plan::PlanError;
 use crate::schedule::PolicyKind;
 
 pub use cost::Cost;
-pub use outcome::{Outcome, RankOutcome, StageOutcome};
 pub use resource::Resource;
+pub use simulated::{Simulated, SimulatedRank, SimulatedStage};
 
 /// One stage of a sample's way, or what is done once per batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,7 +170,7 @@ impl Simulation {
     /// # Errors
     ///
     /// If a setting cannot be; the message says which and what to pass.
-    pub fn run(&self) -> Result<Outcome, SimulationError> {
+    pub fn run(&self) -> Result<Simulated, SimulationError> {
         self.check()?;
         run::run(self)
     }

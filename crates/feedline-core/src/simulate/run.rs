@@ -13,8 +13,8 @@ use crate::schedule::{Job, MakePolicy, Policy, PolicyKind};
 use crate::state::{Course, Start};
 
 use super::cost::key;
-use super::outcome::{Outcome, RankOutcome, StageOutcome};
 use super::resource::Sharing;
+use super::simulated::{Simulated, SimulatedRank, SimulatedStage};
 use super::{Assignment, Simulation, SimulationError};
 
 /// Some neighbouring samples of a batch.
@@ -89,7 +89,7 @@ struct Rank {
     batches: u64,
     samples: u64,
     over: bool,
-    outcome: RankOutcome,
+    outcome: SimulatedRank,
     /// The integral of waiting batches over time, and since when they are as many as they are.
     ready: (f64, u64),
 }
@@ -107,12 +107,12 @@ struct Run<'a> {
     /// Workers that were woken and look for work next.
     woken: VecDeque<u32>,
     arrived: usize,
-    stages: Vec<StageOutcome>,
+    stages: Vec<SimulatedStage>,
     completions: u64,
     batch_bytes: u64,
 }
 
-pub(super) fn run(set: &Simulation) -> Result<Outcome, SimulationError> {
+pub(super) fn run(set: &Simulation) -> Result<Simulated, SimulationError> {
     let mut run = Run::new(set)?;
     run.begin();
     while let Some(Reverse((at, _, event))) = run.events.pop() {
@@ -146,6 +146,7 @@ impl<'a> Run<'a> {
             padded: false,
             window,
             epochs: Some(set.epochs),
+            apart: false,
             batch_size: set.batch_size,
         };
         let policy = match set.assignment {
@@ -167,7 +168,7 @@ impl<'a> Run<'a> {
             batches: 0,
             samples: 0,
             over: false,
-            outcome: RankOutcome::default(),
+            outcome: SimulatedRank::default(),
             ready: (0.0, 0),
         };
         let worker = |index: usize| {
@@ -204,7 +205,7 @@ impl<'a> Run<'a> {
             woken: VecDeque::new(),
             arrived: 0,
             stages: stages
-                .map(|s| StageOutcome { name: s.name.clone(), ..Default::default() })
+                .map(|s| SimulatedStage { name: s.name.clone(), ..Default::default() })
                 .collect(),
             completions: 0,
             batch_bytes,
@@ -684,19 +685,19 @@ impl<'a> Run<'a> {
         own.ready.1 = now;
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> Simulated {
         let duration = seconds(self.now_ns);
         let busy: Vec<f64> = self.workers.iter().map(|worker| seconds(worker.busy_ns)).collect();
         let (total, longest) = (busy.iter().sum::<f64>(), busy.iter().copied().fold(0.0, f64::max));
         let mean = total / busy.len() as f64;
         let samples = self.ranks.iter().map(|rank| rank.samples).sum();
         let batches = self.ranks.iter().map(|rank| rank.batches).sum();
-        let ranks = self.ranks.into_iter().map(|rank| RankOutcome {
+        let ranks = self.ranks.into_iter().map(|rank| SimulatedRank {
             ready: if duration > 0.0 { rank.ready.0 / duration } else { 0.0 },
             peak_bytes: rank.flow.memory().peak,
             ..rank.outcome
         });
-        Outcome {
+        Simulated {
             duration,
             samples,
             batches,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// What happened, in seconds, samples and bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct Simulated {
     /// From the start to the end of the last step of all ranks.
     pub duration: f64,
     /// Samples delivered, by all ranks.
@@ -12,9 +12,9 @@ pub struct Outcome {
     /// Batches delivered, by all ranks.
     pub batches: u64,
     /// Each training loop.
-    pub ranks: Vec<RankOutcome>,
+    pub ranks: Vec<SimulatedRank>,
     /// Each stage, over all workers; the last one is collating, if there is that.
-    pub stages: Vec<StageOutcome>,
+    pub stages: Vec<SimulatedStage>,
     /// The mean share of time in which a worker had a job.
     pub utilisation: f64,
     /// The longest busy time of a worker over the mean.
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub completions: u64,
 }
 
-impl Outcome {
+impl Simulated {
     /// Samples per second of all ranks together.
     #[must_use]
     pub fn throughput(&self) -> f64 {
@@ -40,7 +40,7 @@ impl Outcome {
 
 /// One training loop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct RankOutcome {
+pub struct SimulatedRank {
     /// Seconds from the start to its first batch.
     pub first_batch: f64,
     /// Seconds it waited for batches, the first one included.
@@ -59,7 +59,7 @@ pub struct RankOutcome {
 
 /// One stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct StageOutcome {
+pub struct SimulatedStage {
     /// Its name.
     pub name: String,
     /// How often it was done.
