@@ -8,12 +8,12 @@
 //!
 //! # How an archive ends
 //!
-//! Tar programs close an archive with two blocks of zeros, and many then fill it up to a whole record of
-//! 20 blocks (GNU tar, Python's `tarfile`, bsdtar into a pipe; the others stop after two). So what may stand
-//! where a header should is nothing at all, 1,024 bytes of zeros, or up to 10,752 of them if the archive is then a
-//! multiple of 10,240 bytes long. Anything else is a tail, or a hole, that was lost: a file system that
-//! crashed before it wrote the content of a file whose length it knew leaves just that. Programs that were told another
-//! blocking factor write more; their archives are refused rather than guessed at.
+//! Tar programs close an archive with two blocks of zeros, and many then fill it up to a whole record: of
+//! 20 blocks (GNU tar, Python's `tarfile`, bsdtar into a pipe; the others stop after two), or of what
+//! `tar -b` said, which is a larger power of two wherever it is anything else (tapes, object stores, `dd`). So what may
+//! stand where a header should is nothing at all, 1,024 bytes of zeros, or as many as fill the last record
+//! of such an archive. Anything else is a tail, or a hole, that was lost: a file system that crashed
+//! before it wrote the content of a file whose length it knew leaves just that.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -28,8 +28,8 @@ const BLOCK: u64 = 512;
 const CLOSING: u64 = 2 * BLOCK;
 /// What programs fill an archive up to unless they are told otherwise.
 const RECORD: u64 = 20 * BLOCK;
-/// The longest run of zeros that follows: one more block would make one more record.
-const MOST_ZEROS: u64 = CLOSING + RECORD - BLOCK;
+/// The largest other record, 2048 blocks.
+const LARGEST_RECORD: u64 = 1 << 20;
 /// More than any file system's longest path: an extended header beyond that is refused, not read.
 const LONGEST_EXTENSION: u64 = 1 << 20;
 
@@ -59,8 +59,9 @@ pub enum ArchiveError {
     /// Zeros that do not close an archive.
     #[error(
         "from byte {from} on it has {zeros} bytes of zeros{more}, and tar programs close an archive with 1024, \
-         or up to 10752 that fill a record of 10240: what was there is lost; copy or make it again (if \
-         it was packed with another blocking factor, pack it with the usual one, `tar -b 20`)"
+         or with what fills its last record: what was there is lost; copy or make it again (if it was \
+         packed with a blocking factor other than 20 or a power of two from 32 to 2048, pack it \
+         with the usual one, `tar -b 20`)"
     )]
     Zeros {
         /// Where they begin.
@@ -253,7 +254,7 @@ pub(super) fn members(
         if is_zero {
             at += BLOCK;
             zeros += BLOCK;
-            if announced.pending || zeros > MOST_ZEROS {
+            if announced.pending || zeros > most_zeros(LARGEST_RECORD) {
                 return Err(ArchiveError::Zeros { from: at - zeros, zeros, more: " or more" });
             }
             continue;
@@ -322,7 +323,14 @@ pub(super) fn members(
 
 /// Whether zeros at the end of an archive of `len` bytes are what fills its last record.
 fn fills_record(len: u64, zeros: u64) -> bool {
-    len.is_multiple_of(RECORD) && (CLOSING..=MOST_ZEROS).contains(&zeros)
+    let of_two = (1 << len.trailing_zeros().min(63)).min(LARGEST_RECORD);
+    let in_records = |record| len.is_multiple_of(record) && zeros <= most_zeros(record);
+    zeros >= CLOSING && (in_records(RECORD) || (of_two > RECORD && in_records(of_two)))
+}
+
+/// The longest run of zeros that ends an archive in such records: one more block would make one more record.
+fn most_zeros(record: u64) -> u64 {
+    CLOSING + record - BLOCK
 }
 
 /// The header in a block whose checksum is right.

@@ -79,6 +79,22 @@ fn a_tail_that_became_zeros_is_an_error_and_never_a_shorter_epoch() {
 }
 
 #[test]
+fn archives_may_be_filled_up_to_larger_records_of_a_power_of_two() {
+    for count in [1, 7, 40] {
+        for record in (14..=20).map(|power| 1_usize << power) {
+            let mut bytes = numbered(0, count);
+            bytes.resize(bytes.len().next_multiple_of(record), 0);
+            assert_eq!(outcome(&bytes), Ok(count), "{record}");
+            let both = [&bytes[..], &numbered(count, 3)].concat();
+            assert_eq!(outcome(&both), Ok(count + 3), "{record}, and another archive");
+            // A whole record more than programs write.
+            bytes.resize(bytes.len() + (2 << 20), 0);
+            assert!(outcome(&bytes).is_err(), "{record}");
+        }
+    }
+}
+
+#[test]
 fn zeros_between_members_are_an_error_unless_they_close_an_archive() {
     for zeros in [512, 1536, 4096, 20_480] {
         let bytes = [open_ended(0, 3), vec![0; zeros], numbered(3, 2)].concat();
@@ -107,11 +123,11 @@ fn archives_that_tar_itself_wrote_are_read_whole() {
     }
     let mut ran = false;
     for program in ["tar", "bsdtar"] {
-        for count in [1, 7, 50] {
+        for (count, blocks) in [(1, "20"), (7, "20"), (50, "20"), (7, "64"), (50, "2048")] {
             let path = place.dir.path().join("by.tar");
             let names = (0..count).map(|i| format!("{i:03}.bin"));
             let mut command = Command::new(program);
-            command.arg("-cf").arg(&path).arg("-C").arg(&from).args(names);
+            command.args(["-b", blocks, "-cf"]).arg(&path).arg("-C").arg(&from).args(names);
             if !command.status().is_ok_and(|status| status.success()) {
                 println!("skipped: there is no {program} here");
                 continue;
