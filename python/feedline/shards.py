@@ -57,7 +57,8 @@ def tar(
         With `streaming`: how many consecutive samples are shuffled with each other. By default
         1,024, or fewer where two such windows would not fit into `buffer`.
     buffer
-        With `streaming`: how many bytes of samples may wait in memory, such as ``"1GiB"``.
+        With `streaming`: how many bytes of samples may wait in memory to be shuffled, such as
+        ``"1GiB"``. A loader's `memory` does not cover them: they come on top.
     named
         Whether samples and batches are dicts by part rather than tuples in the order of `parts`.
     cache_dir

@@ -11,14 +11,14 @@ import pytest
 MIB = 1 << 20
 BUDGET = 64 * MIB
 
-# Watches the memory of its own process while a loader delivers samples of 1 to 19 MiB, two at a
-# time, to a loop that holds one batch. What the loop holds is not counted.
+# Watches the memory of its own process while a loader delivers samples of 1 to 19 MiB, one or two
+# at a time, to a loop that holds one batch. What the loop holds is not counted.
 PROGRAM = """
     import io, json, os, random, sys, tarfile, tempfile, threading, time
     import numpy as np
     import feedline
 
-    kind, workers, io_workers, budget = sys.argv[1], *map(int, sys.argv[2:])
+    kind, workers, io_workers, rows, budget = sys.argv[1], *map(int, sys.argv[2:])
     MIB = 1 << 20
     rng = random.Random(1)
     sizes = [rng.randint(MIB, 19 * MIB) for _ in range(40)]
@@ -44,16 +44,17 @@ PROGRAM = """
                     member.size = length
                     shard.addfile(member, io.BytesIO(bytes(length)))
             pipeline = feedline.tar(path)
-        elif kind == "ragged":
-            sizes = [length // 4 for length in sizes]
+        elif kind in ("longest", "packed"):
+            if kind == "longest":
+                sizes = [length // 4 for length in sizes]
             arrays = feedline.arrays(np.arange(len(sizes)))
-            zeros = lambda i: np.zeros(sizes[int(i)], np.uint8)
-            pipeline = arrays.map(zeros, ragged={0: "longest"})
+            ones = lambda i: np.ones(sizes[int(i)], np.uint8)
+            pipeline = arrays.map(ones, ragged={0: kind})
         else:
             arrays = feedline.arrays(np.arange(len(sizes)))
-            pipeline = arrays.map(lambda i: bytes(sizes[int(i)]))
+            pipeline = arrays.map(lambda i: b"1" * sizes[int(i)])
         settings = {"io_workers": io_workers} if io_workers else {}
-        settings |= {"batch_size": 2, "shuffle": True, "seed": 1}
+        settings |= {"batch_size": rows, "shuffle": True, "seed": 1}
         loader = feedline.Loader(pipeline, num_workers=workers, memory=budget, **settings)
         before, held, most, over = taken(), 0, 0, False
 
@@ -78,8 +79,8 @@ PROGRAM = """
 """
 
 
-def measure(kind: str, workers: int, io_workers: int) -> dict[str, Any]:
-    arguments = [kind, str(workers), str(io_workers), str(BUDGET)]
+def measure(kind: str, workers: int, io_workers: int, rows: int) -> dict[str, Any]:
+    arguments = [kind, *map(str, (workers, io_workers, rows, BUDGET))]
     program = [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments]
     done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -90,22 +91,26 @@ def measure(kind: str, workers: int, io_workers: int) -> dict[str, Any]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("kind", "workers", "io_workers"),
+    ("kind", "workers", "io_workers", "rows"),
     [
-        ("tar", 2, 0),
-        ("tar", 8, 0),
-        ("tar", 2, 8),
-        ("tar", 2, 32),
-        ("bytes", 2, 0),
-        ("bytes", 8, 0),
-        ("ragged", 2, 0),
+        ("tar", 2, 0, 2),
+        ("tar", 8, 0, 2),
+        ("tar", 2, 8, 2),
+        ("tar", 2, 32, 2),
+        ("bytes", 2, 0, 1),
+        ("bytes", 2, 0, 2),
+        ("bytes", 8, 0, 2),
+        ("longest", 2, 0, 2),
+        ("packed", 2, 0, 1),
+        ("packed", 2, 0, 2),
+        ("packed", 8, 0, 2),
     ],
 )
 def test_a_loader_takes_no_more_than_its_budget_and_one_sample_per_worker(
-    kind: str, workers: int, io_workers: int
+    kind: str, workers: int, io_workers: int, rows: int
 ) -> None:
-    measured = measure(kind, workers, io_workers)
-    assert measured["batches"] == 40
+    measured = measure(kind, workers, io_workers, rows)
+    assert measured["batches"] == 80 // rows
     samples = workers + io_workers
     if kind != "tar":
         # What a function has returned and is not copied yet is the user's.
