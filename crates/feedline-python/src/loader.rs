@@ -545,7 +545,7 @@ fn order(source: &Source, settings: &Settings<'_, '_>) -> PyResult<Order> {
     Ok(match (source.parts(), source.windows()) {
         (Some(parts), _) => Order::Mixed { parts: parts.to_vec(), samples: None },
         (None, Some((shards, window))) if shuffle => {
-            Order::Windowed { shards: plan::Shards::Sizes(shards.to_vec()), window }
+            Order::Windowed { shards: plan::ShardSizes::Sizes(shards.to_vec()), window }
         }
         (None, _) if shuffle => Order::Shuffled,
         (None, _) => Order::Sequential,

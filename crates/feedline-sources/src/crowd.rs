@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::SourceError;
+use crate::sync::lock;
 
 /// How often the watcher is told.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -60,11 +61,11 @@ fn each_on<T: Send>(
                     if result.is_err() {
                         end.fetch_min(job, Ordering::Relaxed);
                     }
-                    results.lock().unwrap_or_else(PoisonError::into_inner)[job] = Some(result);
+                    lock(&results)[job] = Some(result);
                 }
             });
         }
-        let mut left = running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = lock(&running);
         while *left > 0 {
             let waited = done.wait_timeout(left, PAUSE);
             left = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -109,7 +110,7 @@ struct Leaving<'a> {
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *lock(self.running) -= 1;
         self.done.notify_one();
     }
 }

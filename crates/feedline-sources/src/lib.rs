@@ -94,6 +94,7 @@ pub mod snapshot;
 #[cfg(feature = "npy")]
 mod some_parts;
 mod stamp;
+mod sync;
 #[cfg(feature = "tar")]
 pub mod tar;
 mod zip;

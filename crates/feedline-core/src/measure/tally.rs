@@ -1,11 +1,12 @@
 //! What one worker counts: written by itself, read by whoever asks for statistics.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
 
 use crate::schedule::LONGEST_NS;
+use crate::sync::lock_std;
 use crate::work::Stage;
 
 /// Times with two significant digits, from a nanosecond to an hour.
@@ -62,7 +63,7 @@ impl Tally {
         self.samples.fetch_add(samples, Ordering::Relaxed);
         self.busy_ns.fetch_add(elapsed_ns, Ordering::Relaxed);
         let measured: u64 = stage_ns.iter().sum();
-        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stages = lock_std(&self.stages);
         for stage in Stage::ALL {
             let i = stage as usize;
             stages[i].bytes += bytes[i];
@@ -88,6 +89,6 @@ impl Tally {
     }
 
     pub(crate) fn stages(&self) -> [StageTally; 3] {
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock_std(&self.stages).clone()
     }
 }

@@ -64,7 +64,7 @@ pub use epoch::EpochPlan;
 pub use error::PlanError;
 pub use index::{Position, SampleIndex};
 pub use key::{Key, Stream};
-pub use order::{Order, Part, Shards};
+pub use order::{Order, Part, ShardSizes};
 pub use remaining::Remaining;
 pub use shuffle::Shuffle;
 

@@ -35,7 +35,7 @@ pub enum Order {
     /// Shards in random order; samples in random order within consecutive windows of that stream.
     Windowed {
         /// Where one shard ends and the next begins.
-        shards: Shards,
+        shards: ShardSizes,
         /// How many consecutive samples are mixed with each other, at least 1.
         window: u64,
     },
@@ -74,7 +74,7 @@ pub enum Order {
 
 /// Where one shard ends and the next begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Shards {
+pub enum ShardSizes {
     /// Every shard has this many samples, the last perhaps fewer.
     Fixed(u64),
     /// The size of each shard; the sum is the dataset's length.
@@ -117,10 +117,10 @@ impl Order {
         match self {
             Order::Sequential => print.word(0),
             Order::Shuffled => print.word(1),
-            Order::Windowed { shards: Shards::Fixed(size), window } => {
+            Order::Windowed { shards: ShardSizes::Fixed(size), window } => {
                 print.words([2, *size, *window]);
             }
-            Order::Windowed { shards: Shards::Sizes(sizes), window } => {
+            Order::Windowed { shards: ShardSizes::Sizes(sizes), window } => {
                 print.words([3, *window]);
                 print.table(sizes.iter().copied());
             }

@@ -9,7 +9,7 @@ use super::SampleIndex;
 use super::arrangement::{Arrangement, CheckedOrder, split_run};
 use super::error::PlanError;
 use super::key::{Key, Purpose};
-use super::order::Shards;
+use super::order::ShardSizes;
 use super::shuffle::Shuffle;
 
 pub(crate) struct Windowed {
@@ -25,14 +25,14 @@ enum Kept {
 }
 
 impl Windowed {
-    pub(crate) fn new(n: u64, shards: Shards, window: u64) -> Result<Self, PlanError> {
+    pub(crate) fn new(n: u64, shards: ShardSizes, window: u64) -> Result<Self, PlanError> {
         if window == 0 {
             return Err(PlanError::ZeroWindow);
         }
         let shards = match shards {
-            Shards::Fixed(0) => return Err(PlanError::ZeroShardSize),
-            Shards::Fixed(size) => Kept::Fixed(size.min(n)),
-            Shards::Sizes(sizes) => {
+            ShardSizes::Fixed(0) => return Err(PlanError::ZeroShardSize),
+            ShardSizes::Fixed(size) => Kept::Fixed(size.min(n)),
+            ShardSizes::Sizes(sizes) => {
                 let sum = sizes.iter().map(|&size| u128::from(size)).sum();
                 if sum != u128::from(n) {
                     return Err(PlanError::ShardSizes { shards: sizes.len(), sum, expected: n });

@@ -1,8 +1,9 @@
 //! The list of samples that could not be made.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::error::SampleError;
+use crate::sync::lock_std;
 
 /// How many errors are kept one by one; all are counted.
 const KEPT: usize = 10_000;
@@ -16,7 +17,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// Notes an error and returns how many there are now.
     pub(crate) fn note(&self, error: &SampleError) -> u64 {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock_std(&self.entries);
         if entries.0.len() < KEPT {
             entries.0.push(error.clone());
         }
@@ -26,11 +27,11 @@ impl Journal {
 
     /// The errors, in the order of delivery.
     pub(crate) fn list(&self) -> Vec<SampleError> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+        lock_std(&self.entries).0.clone()
     }
 
     /// How many there were.
     pub(crate) fn count(&self) -> u64 {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).1
+        lock_std(&self.entries).1
     }
 }

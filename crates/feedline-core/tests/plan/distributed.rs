@@ -1,4 +1,4 @@
-use feedline_core::plan::{Boundary, Order, Part, Plan, Position, SampleIndex, Shards};
+use feedline_core::plan::{Boundary, Order, Part, Plan, Position, SampleIndex, ShardSizes};
 use proptest::prelude::*;
 
 use crate::{samples, sorted};
@@ -14,7 +14,7 @@ fn orders(n: u64) -> impl Strategy<Value = Order> {
         Just(Order::Sequential),
         Just(Order::Shuffled),
         (1..n + 5, 1..n + 5)
-            .prop_map(|(size, window)| Order::Windowed { shards: Shards::Fixed(size), window }),
+            .prop_map(|(size, window)| Order::Windowed { shards: ShardSizes::Fixed(size), window }),
         (prop::collection::vec(0..n, 1..50), any::<bool>())
             .prop_map(|(indices, shuffle)| Order::Subset { indices, shuffle }),
         (weights(), 1..2 * n).prop_map(|(weights, samples)| Order::Weighted {
@@ -157,7 +157,7 @@ fn epochs_near_the_limit_of_64_bits_work() {
     for order in [
         Order::Sequential,
         Order::Shuffled,
-        Order::Windowed { shards: Shards::Fixed(1000), window: 1 << 40 },
+        Order::Windowed { shards: ShardSizes::Fixed(1000), window: 1 << 40 },
         Order::Mixed { parts: vec![Part { len: u64::MAX, weight: 1.0 }], samples: None },
     ] {
         let plan = Plan::builder(u64::MAX).order(order).batch_size(256).rank(6, 7);

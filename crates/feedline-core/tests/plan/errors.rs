@@ -1,4 +1,4 @@
-use feedline_core::plan::{Boundary, Order, Part, Plan, PlanBuilder, PlanError, Shards};
+use feedline_core::plan::{Boundary, Order, Part, Plan, PlanBuilder, PlanError, ShardSizes};
 
 #[track_caller]
 fn refused(builder: PlanBuilder, words: &[&str]) -> PlanError {
@@ -21,8 +21,8 @@ fn counts_of_zero_are_refused() {
     refused(Plan::builder(5).batch_size(0), &["batch_size", "got 0"]);
     refused(Plan::builder(5).rank(0, 0), &["world", "got 0"]);
     let windowed = |shards, window| Plan::builder(5).order(Order::Windowed { shards, window });
-    refused(windowed(Shards::Fixed(2), 0), &["window", "got 0"]);
-    refused(windowed(Shards::Fixed(0), 2), &["shard size", "got 0"]);
+    refused(windowed(ShardSizes::Fixed(2), 0), &["window", "got 0"]);
+    refused(windowed(ShardSizes::Fixed(0), 2), &["shard size", "got 0"]);
     refused(weighted(vec![1.0; 3], 0, true), &["samples", "got 0"]);
     let bucketed = Order::Bucketed { lengths: vec![1; 5], bucket_batches: 0 };
     refused(Plan::builder(5).order(bucketed), &["bucket_batches", "got 0"]);
@@ -81,7 +81,7 @@ fn tables_that_do_not_fit_the_dataset_are_refused() {
     refused(subset(vec![]), &["empty", "at least 1 index"]);
     let error = refused(subset(vec![0, 4, 5, 9]), &["index 5", "position 2", "length 5"]);
     assert_eq!(error, PlanError::SubsetIndex { position: 2, value: 5, len: 5 });
-    let sizes = |sizes| Order::Windowed { shards: Shards::Sizes(sizes), window: 2 };
+    let sizes = |sizes| Order::Windowed { shards: ShardSizes::Sizes(sizes), window: 2 };
     refused(Plan::builder(5).order(sizes(vec![2, 2])), &["2 shards", "4", "5 samples"]);
     refused(Plan::builder(5).order(sizes(vec![u64::MAX, 6])), &["18446744073709551621"]);
     let bucketed = Order::Bucketed { lengths: vec![1; 4], bucket_batches: 1 };

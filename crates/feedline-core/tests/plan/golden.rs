@@ -3,7 +3,7 @@
 //! descriptions in the papers that the sources cite. Never update one to make a test pass.
 
 use feedline_core::plan::{
-    Boundary, Key, Order, Part, Plan, Position, SampleIndex, Shards, Shuffle, Stream,
+    Boundary, Key, Order, Part, Plan, Position, SampleIndex, ShardSizes, Shuffle, Stream,
 };
 
 use crate::samples;
@@ -113,12 +113,12 @@ fn shuffles_are_pinned() {
 
 #[test]
 fn orders_are_pinned() {
-    let windowed = Order::Windowed { shards: Shards::Fixed(6), window: 8 };
+    let windowed = Order::Windowed { shards: ShardSizes::Fixed(6), window: 8 };
     assert_eq!(
         epoch(20, windowed, 1),
         [19, 5, 18, 1, 3, 0, 4, 2, 14, 12, 16, 6, 15, 7, 13, 17, 9, 11, 10, 8]
     );
-    let listed = Order::Windowed { shards: Shards::Sizes(vec![6, 6, 6, 2]), window: 8 };
+    let listed = Order::Windowed { shards: ShardSizes::Sizes(vec![6, 6, 6, 2]), window: 8 };
     assert_eq!(
         epoch(20, listed, 1),
         [19, 5, 18, 1, 3, 0, 4, 2, 14, 12, 16, 6, 15, 7, 13, 17, 9, 11, 10, 8]
@@ -187,10 +187,10 @@ fn a_fingerprint_changes_with_everything_that_matters() {
         base().boundary(Boundary::Drop),
         Plan::builder(21).order(Order::Shuffled).seed(7).batch_size(4).rank(1, 2),
         base().order(Order::Sequential),
-        base().order(windowed(Shards::Fixed(4))),
-        base().order(windowed(Shards::Fixed(5))),
-        base().order(windowed(Shards::Sizes(vec![5, 15]))),
-        base().order(windowed(Shards::Sizes(vec![15, 5]))),
+        base().order(windowed(ShardSizes::Fixed(4))),
+        base().order(windowed(ShardSizes::Fixed(5))),
+        base().order(windowed(ShardSizes::Sizes(vec![5, 15]))),
+        base().order(windowed(ShardSizes::Sizes(vec![15, 5]))),
         base().order(Order::Subset { indices: vec![1, 2, 3], shuffle: true }),
         base().order(Order::Subset { indices: vec![1, 3, 2], shuffle: true }),
         base().order(Order::Subset { indices: vec![1, 2, 3], shuffle: false }),

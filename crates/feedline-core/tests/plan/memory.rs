@@ -1,4 +1,4 @@
-use feedline_core::plan::{EpochPlan, Order, Part, Plan, Position, SampleIndex, Shards};
+use feedline_core::plan::{EpochPlan, Order, Part, Plan, Position, SampleIndex, ShardSizes};
 
 use crate::counting::kept;
 
@@ -28,7 +28,7 @@ fn computed_orders_keep_no_table() {
         for order in [
             Order::Sequential,
             Order::Shuffled,
-            Order::Windowed { shards: Shards::Fixed(1_000), window: 100_000 },
+            Order::Windowed { shards: ShardSizes::Fixed(1_000), window: 100_000 },
         ] {
             let (plan, epoch) = tables(n, || order.clone());
             assert_eq!(plan.table_bytes() + epoch.table_bytes(), 0);
@@ -56,7 +56,7 @@ fn a_mixture_keeps_a_constant_per_part() {
 
 #[test]
 fn listed_shards_keep_two_words_each() {
-    let shards = || Shards::Sizes(vec![10_000; 50_000]);
+    let shards = || ShardSizes::Sizes(vec![10_000; 50_000]);
     let order = || Order::Windowed { shards: shards(), window: 64 };
     let (plan, epoch) = tables(500_000_000, order);
     assert_eq!(plan.table_bytes() + epoch.table_bytes(), 16 * 50_000);

@@ -1,20 +1,20 @@
 use std::collections::HashMap;
 
-use feedline_core::plan::{Key, Order, Plan, SampleIndex, Shards, Shuffle};
+use feedline_core::plan::{Key, Order, Plan, SampleIndex, ShardSizes, Shuffle};
 use proptest::prelude::*;
 
 use crate::{samples, sorted, whole};
 
-fn windowed(n: u64, shards: Shards, window: u64, seed: u64) -> Plan {
+fn windowed(n: u64, shards: ShardSizes, window: u64, seed: u64) -> Plan {
     whole(n, Order::Windowed { shards, window }, seed)
 }
 
 /// Cuts `0..n` into shards as `shards` says.
-fn cut(n: u64, shards: &Shards) -> Vec<Vec<u64>> {
+fn cut(n: u64, shards: &ShardSizes) -> Vec<Vec<u64>> {
     let all: Vec<u64> = (0..n).collect();
     match shards {
-        Shards::Fixed(size) => all.chunks(*size as usize).map(<[u64]>::to_vec).collect(),
-        Shards::Sizes(sizes) => {
+        ShardSizes::Fixed(size) => all.chunks(*size as usize).map(<[u64]>::to_vec).collect(),
+        ShardSizes::Sizes(sizes) => {
             let mut all = all.into_iter();
             sizes.iter().map(|&size| all.by_ref().take(size as usize).collect()).collect()
         }
@@ -34,12 +34,12 @@ fn assert_whole_shards(stream: &[u64], mut shards: Vec<Vec<u64>>) {
     assert!(shards.is_empty(), "every shard comes");
 }
 
-fn shards() -> impl Strategy<Value = (u64, Shards)> {
+fn shards() -> impl Strategy<Value = (u64, ShardSizes)> {
     prop_oneof![
-        (1..400_u64, 1..60_u64).prop_map(|(n, size)| (n, Shards::Fixed(size))),
+        (1..400_u64, 1..60_u64).prop_map(|(n, size)| (n, ShardSizes::Fixed(size))),
         prop::collection::vec(0..40_u64, 1..20).prop_filter_map("no samples", |sizes| {
             let n = sizes.iter().sum();
-            (n > 0).then_some((n, Shards::Sizes(sizes)))
+            (n > 0).then_some((n, ShardSizes::Sizes(sizes)))
         }),
     ]
 }
@@ -175,8 +175,8 @@ fn every_random_order_changes_with_epoch_and_seed() {
     let lengths: Vec<u32> = (0..n as u32).collect();
     for order in [
         Order::Shuffled,
-        Order::Windowed { shards: Shards::Fixed(10), window: 20 },
-        Order::Windowed { shards: Shards::Sizes(vec![30, 50, 20]), window: 20 },
+        Order::Windowed { shards: ShardSizes::Fixed(10), window: 20 },
+        Order::Windowed { shards: ShardSizes::Sizes(vec![30, 50, 20]), window: 20 },
         Order::Weighted { weights: vec![1.0; 100], samples: 100, replacement: true },
         Order::Weighted { weights: vec![1.0; 100], samples: 100, replacement: false },
         Order::Subset { indices: (0..50).collect(), shuffle: true },

@@ -156,8 +156,8 @@ fn an_order_is_not_correlated_with_the_dataset() {
 /// Windows are permuted without a table; the smallest are exact.
 #[test]
 fn all_orders_within_a_small_window_are_equally_likely() {
-    use feedline_core::plan::Shards;
-    let order = Order::Windowed { shards: Shards::Fixed(u64::MAX), window: 4 };
+    use feedline_core::plan::ShardSizes;
+    let order = Order::Windowed { shards: ShardSizes::Fixed(u64::MAX), window: 4 };
     let plan = whole(4 * 500, order, 11);
     let mut counts: HashMap<Vec<u64>, u64> = HashMap::new();
     for epoch in 0..20 {
@@ -171,9 +171,9 @@ fn all_orders_within_a_small_window_are_equally_likely() {
 
 #[test]
 fn steps_of_a_window_are_uniform_at_sizes_without_a_table() {
-    use feedline_core::plan::Shards;
+    use feedline_core::plan::ShardSizes;
     for window in [17_u64, 20, 100] {
-        let order = Order::Windowed { shards: Shards::Fixed(u64::MAX), window };
+        let order = Order::Windowed { shards: ShardSizes::Fixed(u64::MAX), window };
         let plan = whole(window * 3_000, order, 5);
         let mut counts = vec![0; (window * window) as usize];
         for chunk in samples(&plan.epoch(0)).chunks(window as usize) {

@@ -1,12 +1,13 @@
 //! Samples kept in memory.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use feedline_core::SampleIndex;
 
 use super::Store;
+use crate::sync::lock;
 
 /// Workers that look at the same time rarely look in the same shard.
 const SHARDS: usize = 64;
@@ -28,8 +29,7 @@ impl MemoryStore {
     }
 
     fn shard(&self, index: SampleIndex) -> std::sync::MutexGuard<'_, HashMap<u64, Box<[u8]>>> {
-        let shard = &self.shards[index.0 as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[index.0 as usize % SHARDS])
     }
 }
 

@@ -10,11 +10,12 @@
 mod disk;
 mod memory;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex, Scratch};
 
 use crate::snapshot;
+use crate::sync::lock;
 
 pub use disk::DiskStore;
 pub use memory::MemoryStore;
@@ -56,7 +57,7 @@ impl<D: Dataset + ?Sized, S: Store> Cached<D, S> {
     }
 
     fn make(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
-        let spare = self.scratches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = lock(&self.scratches).pop();
         let (mut scratch, mut bytes) = match spare {
             Some(spare) => spare,
             None => (Scratch::new(self.fields.clone())?, Vec::new()),
@@ -69,7 +70,7 @@ impl<D: Dataset + ?Sized, S: Store> Cached<D, S> {
         snapshot::read(&self.fields, &bytes, sample)?;
         scratch.shrink();
         bytes.shrink_to(1 << 20);
-        let mut scratches = self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratches = lock(&self.scratches);
         scratches.push((scratch, bytes));
         Ok(())
     }

@@ -10,7 +10,7 @@ use feedline_core::{
 use feedline_ops::image::{Drawn, ImageError, Program, Size, move_boxes, move_points};
 
 use super::image_field::{Axes, ImageField};
-use super::{Draws, KEPT, MEMORY, Memory, PicturesError, beside, fields};
+use super::{BUFFERS, Draws, KEPT, PicturesError, WorkerBuffers, beside, fields};
 
 /// A dataset one of whose fields is an image of bytes, transformed by a [`Program`] (or one per view). Other
 /// fields are delivered as they are, but for masks, boxes and keypoints, which move with the image.
@@ -241,7 +241,7 @@ impl ImageArrays {
         &self,
         given: &SampleView<'_>,
         sample: &mut Sample<'_>,
-        memory: &mut Memory,
+        memory: &mut WorkerBuffers,
     ) -> Result<Size, Cause> {
         let number = self.image.number;
         let size = self.image.size_of(given.shape(number));
@@ -253,7 +253,7 @@ impl ImageArrays {
         let mut draws = Draws(sample.rng().in_lane(self.lane));
         for (view, program) in self.views.iter().enumerate() {
             program.draw(size, &mut draws, &mut memory.drawn)?;
-            let Memory { bench, drawn, decoded, loose, .. } = memory;
+            let WorkerBuffers { bench, drawn, decoded, loose, .. } = memory;
             let at = self.place(number) + view;
             if program.extent().is_some() {
                 let out = sample.view_bytes(at)?;
@@ -292,9 +292,9 @@ impl ImageArrays {
         program: &Program,
         at: usize,
         sample: &mut Sample<'_>,
-        memory: &mut Memory,
+        memory: &mut WorkerBuffers,
     ) -> Result<(), Cause> {
-        let Memory { bench, drawn, moved, numbers, .. } = memory;
+        let WorkerBuffers { bench, drawn, moved, numbers, .. } = memory;
         match role {
             Role::Mask => {
                 let mask = ImageField { axes: Axes::Hw, channels: 1, ..self.image };
@@ -369,10 +369,10 @@ impl Dataset for ImageArrays {
         let mut scratch = self.scratch()?;
         let given = scratch.build(&*self.inner, sample.index(), raw, sample.key())?;
         sample.begin(Stage::Transform);
-        let mut memory = MEMORY.take().unwrap_or_default();
+        let mut memory = BUFFERS.take().unwrap_or_default();
         let size = self.write(&given, sample, &mut memory)?;
         if size.height.saturating_mul(size.width) <= KEPT {
-            MEMORY.set(Some(memory));
+            BUFFERS.set(Some(memory));
         }
         self.keep(scratch);
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use feedline_core::{Cause, DType, Sample, SampleIndex};
 use feedline_ops::image::{Program, Size, move_boxes, move_points};
 
-use super::{Masks, Memory, Pictures, PicturesError, Rows, Shapes, Table};
+use super::{Masks, Pictures, PicturesError, Rows, Shapes, Table, WorkerBuffers};
 use crate::Encoded;
 use crate::npy::{Header, write_array};
 
@@ -79,13 +79,13 @@ impl Pictures {
         size: Size,
         view: usize,
         sample: &mut Sample<'_>,
-        memory: &mut Memory,
+        memory: &mut WorkerBuffers,
     ) -> Result<(), Cause> {
         let views = self.views.len();
         let program = &self.views[view];
         let mut at = views + usize::from(self.label) + view;
         if self.masks.is_some() {
-            let Memory { bench, drawn, mask, moved, .. } = memory;
+            let WorkerBuffers { bench, drawn, mask, moved, .. } = memory;
             moved.clone_from(mask);
             program
                 .run_mask(moved, size, drawn, bench)
@@ -97,7 +97,7 @@ impl Pictures {
             [("boxes", &self.boxes, 4usize), ("keypoints", &self.keypoints, 2)]
         {
             let Some((shapes, rows)) = given else { continue };
-            let Memory { drawn, numbers, .. } = memory;
+            let WorkerBuffers { drawn, numbers, .. } = memory;
             self.read_shapes(what, shapes, columns, sample.index(), own, numbers)?;
             match columns {
                 4 => move_boxes(&drawn.actions, size, numbers),

@@ -85,9 +85,9 @@ impl Mixing {
 }
 
 /// The batch's stream, as operations draw from it.
-struct Draws<'a>(&'a mut feedline_core::plan::Stream);
+struct BatchDraws<'a>(&'a mut feedline_core::plan::Stream);
 
-impl Draw for Draws<'_> {
+impl Draw for BatchDraws<'_> {
     fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -96,7 +96,7 @@ impl Draw for Draws<'_> {
 impl Alter for Mixing {
     fn alter(&self, batch: &mut Assembled<'_>) -> Result<(), Cause> {
         let count = batch.len();
-        let mut draws = Draws(batch.stream());
+        let mut draws = BatchDraws(batch.stream());
         let (mixture, alpha) = self.choices[draws.below(self.choices.len())];
         let mut part = beta(alpha, &mut draws);
         let mut place = None;
@@ -124,7 +124,7 @@ impl Alter for Mixing {
                     // One area for all views of a picture, if they are of one size.
                     let (area, left) = match place {
                         Some((area, left, of)) if of == size => (area, left),
-                        _ => cut_area(size, part, &mut Draws(batch.stream())),
+                        _ => cut_area(size, part, &mut BatchDraws(batch.stream())),
                     };
                     place.get_or_insert((area, left, size));
                     let bytes = batch.arrays()[field].as_bytes_mut();

@@ -95,7 +95,7 @@ pub struct Pictures {
 
 /// What a worker keeps from sample to sample.
 #[derive(Default)]
-struct Memory {
+struct WorkerBuffers {
     bench: Workbench,
     drawn: Drawn,
     decoded: Picture,
@@ -108,7 +108,7 @@ struct Memory {
 
 thread_local! {
     /// One per worker thread, reused by whatever dataset it works for.
-    static MEMORY: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
+    static BUFFERS: Cell<Option<Box<WorkerBuffers>>> = const { Cell::new(None) };
     /// Where masks are loaded before they are appended to their pictures.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
@@ -218,7 +218,7 @@ impl Pictures {
         &self,
         raw: &[u8],
         sample: &mut Sample<'_>,
-        memory: &mut Memory,
+        memory: &mut WorkerBuffers,
     ) -> Result<Size, Cause> {
         let index = sample.index();
         let (own, beside) = self.split(raw)?;
@@ -241,7 +241,7 @@ impl Pictures {
         }
         for (view, program) in self.views.iter().enumerate() {
             program.draw(size, &mut draws, &mut memory.drawn)?;
-            let Memory { bench, drawn, decoded, loose, .. } = memory;
+            let WorkerBuffers { bench, drawn, decoded, loose, .. } = memory;
             let after = drawn.size_after(size);
             let begun = match several {
                 true => None,
@@ -312,10 +312,10 @@ impl Dataset for Pictures {
 
     fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
         // After an error or a panic the memory is lost with it and made anew.
-        let mut memory = MEMORY.take().unwrap_or_default();
+        let mut memory = BUFFERS.take().unwrap_or_default();
         let size = self.write(raw, sample, &mut memory)?;
         if size.height.saturating_mul(size.width) <= KEPT {
-            MEMORY.set(Some(memory));
+            BUFFERS.set(Some(memory));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::Options;
 use super::archive::ArchiveError;
 use super::compression::Compression;
 use super::index_file;
-use super::shard::{Opened, Shard, Wanted};
+use super::shard::{OpenedShard, PartNames, Shard};
 use crate::crowd::each;
 use crate::{KEY, SourceError, Watch, escaped};
 
@@ -39,7 +39,7 @@ impl Collection {
         let opened = each(paths.len(), &seen, watch, |job, stop| {
             let refused = |source| shard_error(&paths[job], source);
             let opened =
-                Opened::open(&paths[job], cache.as_deref(), &seen, stop).map_err(refused)?;
+                OpenedShard::open(&paths[job], cache.as_deref(), &seen, stop).map_err(refused)?;
             match opened.compression {
                 compressed if random_access && compressed != Compression::None => {
                     Err(refused(ArchiveError::NotSeekable { with: compressed.name() }))
@@ -47,26 +47,26 @@ impl Collection {
                 _ => Ok(opened),
             }
         })?;
-        let wanted: Vec<Wanted> = match &options.parts {
+        let wanted: Vec<PartNames> = match &options.parts {
             Some(parts) if parts.len() > MOST_PARTS => {
                 let (parts, most) = (parts.len(), MOST_PARTS);
                 return Err(SourceError::TooManyParts { of: "the list".to_string(), parts, most });
             }
-            Some(parts) => parts.iter().map(|part| Wanted::new(part)).collect(),
+            Some(parts) => parts.iter().map(|part| PartNames::new(part)).collect(),
             None => {
                 let parts = first_sample(&opened);
                 if parts.len() > MOST_PARTS {
                     let (parts, most, of) = (parts.len(), MOST_PARTS, name_of_first(&opened));
                     return Err(SourceError::TooManyParts { of, parts, most });
                 }
-                parts.iter().map(|part| Wanted::new(part)).collect()
+                parts.iter().map(|part| PartNames::new(part)).collect()
             }
         };
         let parts: Vec<String> = wanted.iter().map(|part| part.name.clone()).collect();
         if let Some(name) = duplicate(&parts) {
             return Err(SourceError::DuplicateField { name });
         }
-        let known = |part: &Wanted| opened.iter().any(|shard| part.is_in(&shard.table));
+        let known = |part: &PartNames| opened.iter().any(|shard| part.is_in(&shard.table));
         if let Some(part) = wanted.iter().find(|part| part.name != KEY && !known(part))
             && opened.iter().any(|shard| !shard.table.samples.is_empty())
         {
@@ -183,7 +183,7 @@ impl Collection {
 }
 
 /// The parts of the first sample of all.
-fn first_sample(opened: &[Opened]) -> Vec<String> {
+fn first_sample(opened: &[OpenedShard]) -> Vec<String> {
     let Some(shard) = opened.iter().find(|shard| !shard.table.samples.is_empty()) else {
         return Vec::new();
     };
@@ -192,7 +192,7 @@ fn first_sample(opened: &[Opened]) -> Vec<String> {
 }
 
 /// What the first sample of all is called.
-fn name_of_first(opened: &[Opened]) -> String {
+fn name_of_first(opened: &[OpenedShard]) -> String {
     let shard = opened.iter().find(|shard| !shard.table.samples.is_empty());
     shard.map_or_else(String::new, |shard| {
         let path = escaped(shard.path.as_os_str().as_encoded_bytes());

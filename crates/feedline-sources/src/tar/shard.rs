@@ -57,16 +57,16 @@ impl Span {
 
 /// What a part is called, and the extensions that it may have.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct PartNames {
     pub(super) name: String,
     extensions: Vec<String>,
 }
 
-impl Wanted {
+impl PartNames {
     /// Of `jpg;jpeg;png`: the first is the name.
-    pub(super) fn new(part: &str) -> Wanted {
+    pub(super) fn new(part: &str) -> PartNames {
         let extensions: Vec<String> = part.split(';').map(|e| e.trim().to_lowercase()).collect();
-        Wanted { name: extensions[0].clone(), extensions }
+        PartNames { name: extensions[0].clone(), extensions }
     }
 
     /// Whether any sample of the shard has such a part.
@@ -76,27 +76,27 @@ impl Wanted {
 }
 
 /// A shard's table and state, made or read.
-pub(super) struct Opened {
+pub(super) struct OpenedShard {
     pub(super) path: PathBuf,
     pub(super) compression: Compression,
     stamp: Stamp,
     pub(super) table: Table,
 }
 
-impl Opened {
+impl OpenedShard {
     /// Reads the shard's table, or goes through the shard to make it. `seen` counts members.
     pub(super) fn open(
         path: &Path,
         cache: Option<&Path>,
         seen: &AtomicU64,
         stop: &Stop<'_>,
-    ) -> Result<Opened, ArchiveError> {
+    ) -> Result<OpenedShard, ArchiveError> {
         let made = SystemTime::now();
         let (file, meta) = open_plain(path)?;
         let stamp = Stamp::of(&meta);
         let compression = Compression::of(&file)?;
         let index = cache.map(|folder| IndexFile::of(folder, path));
-        let opened = |table| Opened { path: path.to_path_buf(), compression, stamp, table };
+        let opened = |table| OpenedShard { path: path.to_path_buf(), compression, stamp, table };
         if let Some(table) = index.as_ref().and_then(|index| index.read(&stamp)) {
             seen.fetch_add(table.members.len() as u64, Ordering::Relaxed);
             // Of a compressed archive the length is known only from the table itself.
@@ -138,8 +138,8 @@ impl Opened {
     }
 
     /// Keeps what is wanted of the table.
-    pub(super) fn select(self, wanted: &[Wanted]) -> Shard {
-        let Opened { path, compression, stamp, table } = self;
+    pub(super) fn select(self, wanted: &[PartNames]) -> Shard {
+        let OpenedShard { path, compression, stamp, table } = self;
         // For each wanted part the numbers of its extensions, the preferred first.
         let known: HashMap<&str, usize> =
             table.extensions.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();

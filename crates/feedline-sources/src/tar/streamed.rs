@@ -32,7 +32,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use feedline_core::{Cause, SampleIndex};
 
@@ -43,6 +43,7 @@ use super::compression::Compression;
 use super::shard::{Shard, TableLayout};
 use super::shelf::Shelf;
 use crate::read_at::{append_at, make_room};
+use crate::sync::lock;
 use crate::{Encoded, SourceError, Watch};
 
 /// The window where nothing else is said, unless that many samples are too large.
@@ -90,11 +91,11 @@ struct Pass {
 struct CursorState {
     /// Whether somebody is reading.
     busy: bool,
-    cursors: Vec<Cursor>,
+    cursors: Vec<ShardCursor>,
 }
 
 /// A place in a shard up to which it was read.
-struct Cursor {
+struct ShardCursor {
     /// The shard as it was when the cursor began; another may have its name by now.
     file: Arc<File>,
     tape: Running<'static, Box<dyn Read + Send>>,
@@ -149,9 +150,9 @@ impl Streamed {
         shard: usize,
         sample: u64,
         number: u64,
-        cursors: Vec<Cursor>,
+        cursors: Vec<ShardCursor>,
         raw: &mut Vec<u8>,
-    ) -> Result<Vec<Cursor>, ArchiveError> {
+    ) -> Result<Vec<ShardCursor>, ArchiveError> {
         let mut cursors = cursors;
         let source = &self.samples.shards[shard];
         let nearest = cursors.iter().enumerate().filter(|(_, cursor)| cursor.next <= sample);
@@ -172,7 +173,7 @@ impl Streamed {
                 let file = Arc::new(source.file()?);
                 let reader = source.compression.reader(Arc::clone(&file), None)?;
                 let tape = Running { reader, stop: None };
-                Cursor { file, tape, at: 0, next: 0 }
+                ShardCursor { file, tape, at: 0, next: 0 }
             }
         };
         // What is further behind is no longer wanted.
@@ -215,7 +216,7 @@ impl Streamed {
     }
 }
 
-impl Cursor {
+impl ShardCursor {
     /// Appends a sample that lies at or behind the cursor, and makes sure that it is the shard's.
     fn read(&mut self, shard: &Shard, sample: u64, raw: &mut Vec<u8>) -> Result<(), ArchiveError> {
         let read = self.go_on(shard.layout(sample), raw);
@@ -245,9 +246,9 @@ impl Cursor {
 }
 
 /// The turn of a shard's reader; ends when it is dropped, also by a panic.
-struct Turn<'a>(&'a Pass);
+struct ReaderTurn<'a>(&'a Pass);
 
-impl Drop for Turn<'_> {
+impl Drop for ReaderTurn<'_> {
     fn drop(&mut self) {
         lock(&self.0.state).busy = false;
         self.0.moved.notify_all();
@@ -282,7 +283,7 @@ impl Encoded for Streamed {
         state.busy = true;
         let cursors = std::mem::take(&mut state.cursors);
         drop(state);
-        let turn = Turn(pass);
+        let turn = ReaderTurn(pass);
         let cursors = self.read(shard, sample, index.0, cursors, raw)?;
         let open = !cursors.is_empty();
         lock(&pass.state).cursors = cursors;
@@ -349,9 +350,4 @@ fn shards_in(sizes: &[u64], count: u64) -> usize {
     });
     // And those at either end that are not whole.
     whole.count() + 2
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these protect is whole between any two statements that could panic.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use feedline_core::plan::Shards as ShardSizes;
+use feedline_core::plan::ShardSizes;
 use feedline_core::{Loader, Order, SampleIndex};
 use feedline_sources::tar::{Streamed, Streaming};
 use feedline_sources::{Encoded, Parts};
