@@ -9,7 +9,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// From this size on.
-const LARGE: usize = 1 << 20;
+pub(crate) const LARGE: usize = 1 << 20;
 
 /// The system's allocator, with large allocations apart.
 pub(crate) struct LargeApart;

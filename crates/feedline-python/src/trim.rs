@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Smaller objects are kept for good reason.
-const LARGE: usize = 1 << 20;
+use crate::allocator::LARGE;
+
 /// So much may be kept. To ask takes some tenths of a millisecond, as long as it takes to copy a few megabytes.
 const MOST: usize = 4 << 20;
 

@@ -11,6 +11,8 @@ use crate::sync::lock;
 
 /// How often the watcher is told.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Names of a folder that are listed between two looks at the watcher.
+pub(crate) const NAMES_PER_LOOK: usize = 4096;
 
 /// Told on the calling thread, some twenty times a second, how many files were found or bytes read so
 /// far; breaking off ends the opening with [`SourceError::Interrupted`].

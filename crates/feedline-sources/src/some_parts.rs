@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex};
 
+use crate::zip::{LENGTH, NOT_OURS};
 use crate::{Encoded, Reading};
 
 /// What becomes a field.
@@ -22,10 +23,6 @@ pub(crate) struct SomeParts {
     /// Those that are read.
     parts: Vec<usize>,
 }
-
-/// Bytes of one length in the trailer of a sample's raw bytes.
-const LENGTH: usize = size_of::<u64>();
-const NOT_OURS: &str = "raw bytes that were not loaded by this dataset";
 
 impl SomeParts {
     /// `fields` says what each of `wanted` is called.

@@ -110,8 +110,8 @@ impl Zip {
 }
 
 /// Bytes of one length in the trailer of a sample's raw bytes.
-const LENGTH: usize = size_of::<u64>();
-const NOT_OURS: &str = "raw bytes that were not loaded by this dataset";
+pub(crate) const LENGTH: usize = size_of::<u64>();
+pub(crate) const NOT_OURS: &str = "raw bytes that were not loaded by this dataset";
 
 thread_local! {
     /// Where a part loads its bytes before they are appended to the others'. Nested zips find it taken

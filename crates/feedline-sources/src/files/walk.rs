@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::listing::Listing;
 use super::name_order::compare;
-use crate::crowd::{Stop, Watch, each};
+use crate::crowd::{NAMES_PER_LOOK, Stop, Watch, each};
 use crate::{SourceError, escaped};
 
 /// Which names count.
@@ -73,14 +73,11 @@ impl Identity {
     }
 }
 
-/// Names that are listed between two looks at the watcher.
-const STRIDE: usize = 4096;
-
 /// The class folders, sorted.
 pub(super) fn classes(root: &Path, watch: Watch<'_>) -> Result<Vec<OsString>, SourceError> {
     let mut names = Vec::new();
     for (seen, entry) in fs::read_dir(root).map_err(cannot("list", root))?.enumerate() {
-        if seen % STRIDE == STRIDE - 1 && watch(0).is_break() {
+        if seen % NAMES_PER_LOOK == NAMES_PER_LOOK - 1 && watch(0).is_break() {
             return Err(SourceError::Interrupted);
         }
         let entry = entry.map_err(cannot("list", root))?;

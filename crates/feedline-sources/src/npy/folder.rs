@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex};
 
+use crate::crowd::NAMES_PER_LOOK;
 use crate::read_at::append_at;
 use crate::{SourceError, Watch};
 
@@ -82,15 +83,12 @@ impl Folder {
     }
 }
 
-/// Names that are listed between two looks at the watcher.
-const STRIDE: usize = 4096;
-
 /// The names of the samples' files, in the order of the directory.
 fn list(dir: &Path, watch: Watch<'_>) -> Result<Vec<OsString>, SourceError> {
     let cannot = |source| SourceError::Io { doing: "list", path: dir.to_path_buf(), source };
     let mut names = Vec::new();
     for (seen, entry) in fs::read_dir(dir).map_err(cannot)?.enumerate() {
-        if seen % STRIDE == STRIDE - 1 && watch(names.len() as u64).is_break() {
+        if seen % NAMES_PER_LOOK == NAMES_PER_LOOK - 1 && watch(names.len() as u64).is_break() {
             return Err(SourceError::Interrupted);
         }
         let entry = entry.map_err(cannot)?;
