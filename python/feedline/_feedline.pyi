@@ -308,9 +308,7 @@ class Source:
     A native dataset.
     """
     def __len__(self, /) -> int: ...
-    def batch_fields(
-        self, /
-    ) -> tuple[list[tuple[str, str, list[int | None], str]], bool] | None:
+    def batch_fields(self, /) -> tuple[list[tuple[str, str, list[int | None], str]], bool] | None:
         """
         Name, dtype, shape and rule of each field that `map_batches` makes, and whether they are named; `None`
         where there is no such function, or it has seen no batch.
@@ -489,9 +487,7 @@ class Source:
         """
         The listed samples, given as an array of uint64. What is done to whole batches is done to theirs.
         """
-    def spaced(
-        self, /, first: SupportsIndex, step: SupportsIndex, count: SupportsIndex
-    ) -> Source:
+    def spaced(self, /, first: SupportsIndex, step: SupportsIndex, count: SupportsIndex) -> Source:
         """
         `count` samples from `first` on, `step` apart.
         """
