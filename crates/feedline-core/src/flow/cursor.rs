@@ -60,7 +60,12 @@ impl Cursor {
             self.next_epoch();
             self.running = false;
         }
-        !std::mem::replace(&mut self.running, true)
+        let restarts = !std::mem::replace(&mut self.running, true);
+        if restarts {
+            // An iterator that is asked anew may end elsewhere, and nothing of it is opened before that is found.
+            self.end = None;
+        }
+        restarts
     }
 
     /// The epoch that is begun next; the rest of one that a state was loaded in counts as such.

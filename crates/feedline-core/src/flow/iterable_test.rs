@@ -230,3 +230,18 @@ proptest! {
         prop_assert!(false, "delivery stopped");
     }
 }
+
+/// Found by the random runs: what was known of an epoch that was given up was taken for the next one.
+#[test]
+fn an_end_that_was_found_is_forgotten_when_its_epoch_is_begun_again() {
+    let mut flow = machine(2);
+    flow.begin_epoch();
+    let Opening::Batch { id, .. } = flow.open() else { panic!("there is room") };
+    flow.pulled(id, 1, 1, None);
+    flow.opened(id, 4, 1).expect("nobody restarts meanwhile");
+    flow.found_end(id.generation, 1);
+    let token = flow.cursor().token;
+    flow.cancel(token);
+    let (token, ..) = flow.begin_epoch();
+    assert_eq!(flow.left_of(token), None, "the iterator is asked anew");
+}

@@ -100,8 +100,8 @@ pub enum PlanError {
     ZeroSamples,
     /// More samples than can be drawn without replacement.
     #[error(
-        "cannot draw {samples} samples without replacement from {positive} positive weights; draw \
-         at most {positive}, or with replacement"
+        "cannot draw {samples} samples without replacement from {positive} positive weights; pass \
+         at most {positive}, or draw with replacement"
     )]
     TooManySamples {
         /// The samples asked for.
