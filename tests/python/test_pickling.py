@@ -15,6 +15,7 @@ from portable_functions import (
     Scaled,
     all_batches,
     doubled,
+    first_of_both,
     is_even,
     noisy,
     send,
@@ -212,10 +213,6 @@ OPERATIONS = {
 def photos():
     pixels = np.random.default_rng(0).integers(0, 256, (7, 9, 10, 3), np.uint8)
     return feedline.arrays(pixels, np.arange(7))
-
-
-def first_of_both(image, label):
-    return image[:, 0], label
 
 
 def stretched_back(x):

@@ -53,3 +53,7 @@ def fields(batch):
 
 def send(loader, answers):
     answers.put(all_batches(loader))
+
+
+def first_of_both(image, label):
+    return image[:, 0], label
