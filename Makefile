@@ -24,6 +24,16 @@ DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 PROFILE ?= quick
 bench wheel check-wheel release-check: PROFILE := release
 
+# A first `make demo` sets up only what it shows: few packages, and no charts as PNG, which are a fifth of
+# the build. Everything else sets up everything, and `make demo` then uses that.
+ifeq ($(MAKECMDGOALS):$(wildcard $(VENV)/.ready),demo:)
+  READY := $(VENV)/.ready-for-demo
+  FEATURES := --no-default-features --features abi3,stubs
+else
+  READY := $(VENV)/.ready
+  FEATURES :=
+endif
+
 # rustup keeps its toolchains next to .cargo. With another HOME than that of the user who
 # installed it, cargo on the PATH still leads there.
 ifeq ($(RUSTUP_HOME)$(wildcard $(HOME)/.rustup/toolchains/*),)
@@ -191,6 +201,13 @@ $(VENV)/.ready: $(VENV)/.uv requirements/dev.txt
 	@touch $@
 	@rm -f $(VENV)/.installed
 
+# What examples/demo.py says it needs, and what builds the wheel.
+$(VENV)/.ready-for-demo: $(VENV)/.uv requirements/dev.txt
+	@$(STEP) setup-requirements $(BIN)/uv pip install --quiet --compile-bytecode --constraints requirements/dev.txt \
+	  matplotlib maturin numpy pillow torch torchvision
+	@touch $@
+	@rm -f $(VENV)/.installed
+
 # The wheel: everything that goes into it, and the list of those files, which changes when one
 # is deleted.
 wheel_sources := Cargo.toml Cargo.lock pyproject.toml README.md $(wildcard LICENSE-*) \
@@ -198,16 +215,17 @@ wheel_sources := Cargo.toml Cargo.lock pyproject.toml README.md $(wildcard LICEN
 
 target/wheels/.sources: force
 	@mkdir -p $(@D); \
-	printf '%s\n' $(PROFILE) $(wheel_sources) | cmp --silent - $@ || printf '%s\n' $(PROFILE) $(wheel_sources) >$@
+	printf '%s\n' $(PROFILE) "$(FEATURES)" $(wheel_sources) >$@.new; \
+	if cmp --silent $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
-target/wheels/.built: $(VENV)/.ready target/wheels/.sources $(wheel_sources)
+target/wheels/.built: $(READY) target/wheels/.sources $(wheel_sources)
 	@rm -rf target/wheels/*.whl target/debug-symbols
 	@$(STEP) wheel $(BIN)/maturin build --profile $(PROFILE) --locked --quiet \
-	  --interpreter $(BIN)/python --out target/wheels
+	  $(FEATURES) --interpreter $(BIN)/python --out target/wheels
 	@$(STEP) wheel-symbols scripts/split-debug target/wheels target/debug-symbols
 	@touch $@
 
-$(VENV)/.installed: target/wheels/.built $(VENV)/.ready
+$(VENV)/.installed: target/wheels/.built $(READY)
 	@$(STEP) install $(BIN)/uv pip install --quiet --reinstall --no-deps --no-cache target/wheels/*.whl
 	@touch $@
 

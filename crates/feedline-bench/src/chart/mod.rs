@@ -15,6 +15,7 @@ mod bars;
 mod canvas;
 mod heat;
 mod lines;
+#[cfg(feature = "png")]
 mod png;
 mod scale;
 mod timeline;
@@ -22,6 +23,7 @@ mod timeline;
 pub use bars::{Bar, Bars};
 pub use heat::{Heat, HeatCell};
 pub use lines::{Lines, Series, Stroke};
+#[cfg(feature = "png")]
 pub use png::PngError;
 pub use scale::{AxisKind, Ruler};
 pub use timeline::Timeline;
@@ -123,11 +125,12 @@ impl Chart {
     }
 
     /// The chart as PNG, light, at twice its size.
+    #[cfg(feature = "png")]
     pub fn png(&self) -> Result<Vec<u8>, PngError> {
         png::render(&self.svg(Form::Picture))
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "png"))]
 #[path = "chart_test.rs"]
 mod tests;

@@ -84,9 +84,13 @@ impl<'a> Document<'a> {
         for chart in &self.view.charts {
             let name = charts.join(chart.slug());
             put(&name.with_extension("svg"), chart.svg(Form::File).as_bytes())?;
-            let png =
-                chart.png().map_err(|error| ExperimentError::Failed { what: error.to_string() })?;
-            put(&name.with_extension("png"), &png)?;
+            #[cfg(feature = "png")]
+            {
+                let png = chart
+                    .png()
+                    .map_err(|error| ExperimentError::Failed { what: error.to_string() })?;
+                put(&name.with_extension("png"), &png)?;
+            }
         }
         Ok(page)
     }
