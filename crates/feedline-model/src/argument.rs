@@ -34,6 +34,16 @@ pub enum ArgumentError {
         /// The argument.
         name: &'static str,
     },
+    /// A count that is more than anything is worked out for.
+    #[error("{name} is {got}; pass at most {most}")]
+    TooMany {
+        /// The argument.
+        name: &'static str,
+        /// Its value.
+        got: u32,
+        /// The most there may be.
+        most: u32,
+    },
     /// More work arrives than can be done: the queue has no mean length, it grows for ever.
     #[error(
         "{arrival} arrive per unit of time and at most {capacity} are served, so the queue grows for \
@@ -97,4 +107,8 @@ pub(crate) fn share(name: &'static str, got: f64) -> Result<f64, ArgumentError> 
 
 pub(crate) fn count(name: &'static str, got: u32) -> Result<f64, ArgumentError> {
     if got > 0 { Ok(f64::from(got)) } else { Err(ArgumentError::Zero { name }) }
+}
+
+pub(crate) fn at_most(name: &'static str, got: u32, most: u32) -> Result<(), ArgumentError> {
+    if got <= most { Ok(()) } else { Err(ArgumentError::TooMany { name, got, most }) }
 }

@@ -9,6 +9,7 @@
 //! * Lines of stages with little room in between: [`Tandem`]. How evenly work is shared: [`imbalance`].
 //! * What it takes: [`memory`] of batches and processes, [`Channel`] and [`SharedBandwidth`] for moving bytes,
 //!   [`pinning`] for what page-locked memory gains.
+//! * A loader as a whole: [`calibrate`] finds what its work costs, [`predict`] what it would do at another setting.
 //!
 //! Rates are per second and times in seconds, or any other unit if it is the same throughout.
 //!
@@ -26,6 +27,8 @@
 //! ```
 
 mod argument;
+pub mod calibrate;
+mod contention;
 mod cost;
 mod fit;
 mod imbalance;
@@ -34,8 +37,10 @@ pub mod memory;
 mod mg1;
 mod mm1;
 mod mmc;
+pub mod predict;
 #[cfg(test)]
 mod random;
+mod run;
 mod scaling;
 mod tandem;
 mod transfer;

@@ -1,0 +1,193 @@
+//! What a loader's work costs: all that a [prediction](crate::predict) needs to know, found from a few runs.
+//!
+//! A [`Calibration`] is plain numbers. It is written down by hand, read from a file, or found by
+//! [`Calibration::of`] from [observations](Observation): what `loader.stats()` or an experiment says about a run.
+
+mod fit;
+mod observation;
+
+use serde::{Deserialize, Serialize};
+
+pub use observation::Observation;
+
+use crate::argument::{ArgumentError, count, not_negative, positive, share};
+use crate::contention::Cores;
+
+/// How the samples of a batch are given out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Assignment {
+    /// As feedline's engine does: all workers fill one batch together.
+    Samples,
+    /// As torch's DataLoader does: whole batches, in turn to each worker.
+    Batches,
+}
+
+/// What making samples costs a worker that has a core for itself, in seconds.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Costs {
+    /// Of each sample, off the processor: waiting for a disk, a network.
+    pub wait: f64,
+    /// Of each sample, on a core, without the interpreter's lock.
+    pub cpu: f64,
+    /// Of each sample, on a core under the interpreter's lock, which one thread has at a time. Processes have one
+    /// each, so for them it is 0.
+    pub lock: f64,
+    /// Of each sample, on a core, when its batch is put together and sent.
+    pub collate: f64,
+    /// Of each batch, on a core, however many samples it has.
+    pub batch: f64,
+    /// Of each batch, for the training loop's thread to take it over.
+    pub handover: f64,
+}
+
+impl Costs {
+    /// The time of a sample, before its batch is put together.
+    #[must_use]
+    pub fn sample(&self) -> f64 {
+        self.wait + self.cpu + self.lock
+    }
+
+    /// The time of putting a batch together.
+    #[must_use]
+    pub fn collating(&self, batch_size: u32) -> f64 {
+        self.batch + self.collate * f64::from(batch_size)
+    }
+
+    fn check(&self) -> Result<(), ArgumentError> {
+        for (name, seconds) in [
+            ("wait", self.wait),
+            ("cpu", self.cpu),
+            ("lock", self.lock),
+            ("collate", self.collate),
+            ("batch", self.batch),
+            ("handover", self.handover),
+        ] {
+            not_negative(name, seconds)?;
+        }
+        positive("the time of a sample", self.sample() + self.collate + self.batch).map(drop)
+    }
+}
+
+/// Seconds that grow with the number of workers: `fixed + workers * each`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Growing {
+    /// However many workers there are.
+    pub fixed: f64,
+    /// For each worker.
+    pub each: f64,
+}
+
+impl Growing {
+    /// The seconds with so many workers.
+    #[must_use]
+    pub fn at(&self, workers: u32) -> f64 {
+        self.fixed + self.each * f64::from(workers)
+    }
+}
+
+/// What a loader's work costs, on one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// How work is given out.
+    pub assignment: Assignment,
+    /// Cores that workers share.
+    pub cores: u32,
+    /// What a core does when all are busy, of what it does alone: 1 for cores that share nothing, less for two threads of
+    /// one core or work that waits for memory.
+    pub efficiency: f64,
+    /// What samples and batches cost where workers make them.
+    pub with_workers: Costs,
+    /// What they cost where the training loop makes them itself.
+    pub inline: Costs,
+    /// From asking for an iterator to having one.
+    pub start: Growing,
+    /// From the last batch to the end.
+    pub end: Growing,
+    /// From a worker's start until it begins to work.
+    pub spin_up: f64,
+    /// Bytes of a sample in its batch.
+    pub sample_bytes: u64,
+    /// Bytes of the process without batches and workers.
+    pub base_bytes: u64,
+    /// Bytes that each worker has for itself, batches aside.
+    pub worker_bytes: u64,
+}
+
+impl Calibration {
+    /// Work of known costs that starts and ends at once, on cores that share nothing.
+    pub fn new(
+        assignment: Assignment,
+        cores: u32,
+        costs: Costs,
+        sample_bytes: u64,
+    ) -> Result<Calibration, ArgumentError> {
+        let calibration = Calibration {
+            assignment,
+            cores,
+            efficiency: 1.0,
+            with_workers: costs,
+            inline: costs,
+            start: Growing::default(),
+            end: Growing::default(),
+            spin_up: 0.0,
+            sample_bytes,
+            base_bytes: 0,
+            worker_bytes: 0,
+        };
+        calibration.check()?;
+        Ok(calibration)
+    }
+
+    /// Finds what work costs from runs at some settings: at least one, better one with few workers and one with
+    /// more than there are cores, at the smallest and the largest batch size.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, or one of them cannot be: the message names the quantity and says why.
+    pub fn of(
+        assignment: Assignment,
+        cores: u32,
+        observations: &[Observation],
+    ) -> Result<Calibration, ArgumentError> {
+        fit::fit(assignment, cores, observations)
+    }
+
+    /// Refuses numbers that cannot be.
+    pub fn check(&self) -> Result<(), ArgumentError> {
+        count("cores", self.cores)?;
+        share("efficiency", self.efficiency)?;
+        positive("efficiency", self.efficiency)?;
+        self.with_workers.check()?;
+        self.inline.check()?;
+        for (name, seconds) in [
+            ("start", self.start.fixed),
+            ("start", self.start.each),
+            ("end", self.end.fixed),
+            ("end", self.end.each),
+            ("spin_up", self.spin_up),
+        ] {
+            not_negative(name, seconds)?;
+        }
+        Ok(())
+    }
+
+    /// What samples and batches cost with so many workers.
+    #[must_use]
+    pub fn costs(&self, workers: u32) -> &Costs {
+        if workers == 0 { &self.inline } else { &self.with_workers }
+    }
+
+    /// When the first worker begins to work, and how much later each further one does.
+    pub(crate) fn begins_at(&self) -> (f64, f64) {
+        (self.start.fixed + self.start.each + self.spin_up, self.start.each)
+    }
+}
+
+impl Cores {
+    pub(crate) fn of(calibration: &Calibration) -> Cores {
+        Cores { count: f64::from(calibration.cores), efficiency: calibration.efficiency }
+    }
+}
