@@ -54,13 +54,15 @@ export UV_SYSTEM_CERTS := 1
 
 # ---- what people call
 
-.PHONY: help demo test check lint fmt bench docs wheel stubs loom sanitize soak lock release-check release clean
+.PHONY: help demo setup test check lint fmt bench docs wheel stubs loom sanitize soak lock release-check release clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## Set everything up and run the main job on data it makes itself
 	@$(BIN)/python examples/demo.py
+
+setup: $(VENV)/.installed ## Set everything up and install feedline into .venv/
 
 test: forget-logs lint test-rust test-doc loom test-python ## Set everything up, then lint and run all tests
 	@scripts/summary
