@@ -14,11 +14,13 @@
 //! ```
 
 mod cast;
+mod draw;
 mod error;
 #[cfg(feature = "image")]
 pub mod image;
 mod normalize;
 
 pub use cast::{Cast, cast, scale};
+pub use draw::Draw;
 pub use error::OpError;
 pub use normalize::normalize;

@@ -81,5 +81,7 @@ pub use feedline_model as model;
 pub use feedline_ops as ops;
 #[doc(inline)]
 pub use feedline_sources as sources;
+#[cfg(feature = "volume")]
+pub use feedline_volume as volume;
 #[cfg(feature = "progress")]
 pub use progress::{Figures, Meter, Progress};

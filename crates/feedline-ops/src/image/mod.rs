@@ -33,7 +33,6 @@ mod act;
 mod action;
 mod beside;
 mod decode;
-mod draw;
 mod error;
 mod finish;
 mod flip;
@@ -56,11 +55,13 @@ mod webp;
 
 pub use feedline_resize::{Filter, Resizer};
 
+use crate::draw;
+
+pub use crate::draw::Draw;
 pub use act::{Displacement, Perspective, Tone, Warp, affine_matrix, expanded};
 pub use action::{Action, Area, Border, Fill, Interpolation, Mix, Size};
 pub use beside::{move_boxes, move_points};
 pub use decode::{DecodeOptions, decode};
-pub use draw::Draw;
 pub use error::ImageError;
 pub use finish::{Dtype, Finish, Flips, Layout};
 pub use format::Format;

@@ -1,0 +1,22 @@
+//! A region of a volume's voxels, as operations see it.
+
+use crate::{Region, Shape};
+
+/// Voxels of a region of a volume.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct View<'a, T> {
+    /// The region's voxels, the last axis fastest.
+    pub(crate) data: &'a [T],
+    /// Which part of the volume they are.
+    pub(crate) region: Region,
+    /// The whole volume.
+    pub(crate) shape: Shape,
+}
+
+impl<T> View<'_, T> {
+    /// How far apart neighbours along each axis are.
+    pub(crate) fn strides(&self) -> [usize; 3] {
+        let [_, rows, columns] = self.region.shape;
+        [rows * columns, columns, 1]
+    }
+}
