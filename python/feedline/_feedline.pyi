@@ -12,12 +12,12 @@ __all__ = [
     "__version__",
     "Array",
     "Measures",
-    "Memory",
     "NativeBatchSampler",
     "NativeContest",
     "NativeDigest",
     "NativeEpoch",
     "NativeLoader",
+    "SharedBytes",
     "Source",
     "Trace",
     "TransportEnd",
@@ -100,17 +100,6 @@ class Measures:
         """
         Both together, where the other loader came after this one.
         """
-
-@final
-class Memory:
-    """
-    Bytes that can be read and written through the buffer protocol.
-
-    They belong to an extent of shared memory, which goes back when the last view of it dies, or to
-    another object, which lives as long.
-    """
-    def __len__(self, /) -> int: ...
-    def __repr__(self, /) -> str: ...
 
 @final
 class NativeBatchSampler:
@@ -301,6 +290,17 @@ class NativeLoader:
         """
         How many threads make samples.
         """
+
+@final
+class SharedBytes:
+    """
+    Bytes that can be read and written through the buffer protocol.
+
+    They belong to an extent of shared memory, which goes back when the last view of it dies, or to
+    another object, which lives as long.
+    """
+    def __len__(self, /) -> int: ...
+    def __repr__(self, /) -> str: ...
 
 @final
 class Source:
@@ -518,7 +518,7 @@ class TransportEnd:
     """
     A worker's side of the transport.
     """
-    def allocate(self, /, nbytes: SupportsIndex) -> Memory:
+    def allocate(self, /, nbytes: SupportsIndex) -> SharedBytes:
         """
         Memory that goes to the main process without a copy when it is sent.
         """
@@ -557,7 +557,7 @@ class TransportHub:
         """
     def receive(
         self, /, timeout: SupportsFloat | SupportsIndex | None = None
-    ) -> tuple[int, bytes, list[Memory]] | None:
+    ) -> tuple[int, bytes, list[SharedBytes]] | None:
         """
         Waits for a message of any worker: its number, the payload and the buffers; None after `timeout`
         seconds, or when the hub is closed.
@@ -597,7 +597,7 @@ def expand_braces(pattern: str) -> list[str]:
     The names that a pattern such as `shard-{000..015}.tar` stands for.
     """
 
-def memory_at(address: SupportsIndex, len: SupportsIndex, owner: Any) -> Memory:
+def memory_at(address: SupportsIndex, len: SupportsIndex, owner: Any) -> SharedBytes:
     """
     The `len` bytes at an address, which belong to `owner`. Whoever calls knows that they are there.
     """

@@ -77,7 +77,7 @@ class Gallery:
         return png(self.pixels)
 
 
-class Scale(NamedTuple):
+class Normalization(NamedTuple):
     """What was done to the numbers of a picture: ``(x / 255 - mean) / std``."""
 
     mean: Sequence[float]
@@ -91,7 +91,7 @@ class Look(NamedTuple):
     """Which field of a sample it is."""
     layout: str | None
     """``"chw"`` or ``"hwc"``; None to tell it by the shape."""
-    scale: Scale | None
+    scale: Normalization | None
     """What is undone; None to tell it by the values."""
 
 
@@ -179,7 +179,7 @@ def _is_chw(shape: tuple[int, ...]) -> bool:
     return shape[0] in (1, 3, 4) and shape[2] not in (1, 3, 4)
 
 
-def _as_bytes(pictures: list[npt.NDArray[np.float64]], scale: Scale | None) -> list[Pixels]:
+def _as_bytes(pictures: list[npt.NDArray[np.float64]], scale: Normalization | None) -> list[Pixels]:
     """Return what people can see; what was normalised, or is in no known range, is stretched."""
     if scale is not None:
         mean, std = np.asarray(scale.mean), np.asarray(scale.std)

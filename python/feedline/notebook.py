@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Bar", "begin", "is_here"]
+__all__ = ["NotebookBar", "begin", "is_here"]
 
 
 def is_here() -> bool:
@@ -20,7 +20,7 @@ def is_here() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-class Bar:
+class NotebookBar:
     """A bar and the figures beside it, as a notebook shows it.
 
     Parameters
@@ -54,10 +54,10 @@ def begin(count: int | None) -> Callable[[int, str, bool], None]:
     """
     # By name: a package without annotations, where it is installed at all.
     ipython: Any = importlib.import_module("IPython.display")
-    handle = ipython.display(Bar(0, count, "waiting for the first batch"), display_id=True)
+    handle = ipython.display(NotebookBar(0, count, "waiting for the first batch"), display_id=True)
 
     def show(done: int, text: str, over: bool) -> None:
         del over  # the text says so
-        handle.update(Bar(done, count, text))
+        handle.update(NotebookBar(done, count, text))
 
     return show

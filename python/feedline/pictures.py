@@ -14,7 +14,7 @@ import numpy as np
 
 from feedline import _arguments, _choice
 from feedline._feedline import Source
-from feedline.gallery import Look, Scale
+from feedline.gallery import Look, Normalization
 from feedline.image_operations import MOST_PIXELS
 from feedline.pipeline import Pipeline
 from feedline.recipes import Recipe, changed
@@ -610,12 +610,12 @@ def _last_layout(calls: tuple[Call, ...]) -> str:
     return layouts[-1] if layouts else "chw"
 
 
-def _last_scale(calls: tuple[Call, ...]) -> Scale | None:
+def _last_scale(calls: tuple[Call, ...]) -> Normalization | None:
     scales = [arguments for name, arguments in calls if name == "normalize"]
     if not scales:
         return None
     mean, std = (cast("Sequence[float]", scales[-1][name]) for name in ("mean", "std"))
-    return Scale(mean, std)
+    return Normalization(mean, std)
 
 
 def _seen(lines: list[str]) -> str:

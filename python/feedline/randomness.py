@@ -29,7 +29,7 @@ class Making(NamedTuple):
     """Which call of the thread it is: a generator is kept for one call only."""
 
 
-class _Thread(threading.local):
+class _ThreadState(threading.local):
     """What a thread is making outside the engine, and the generator it has for its call."""
 
     making: Making | None = None
@@ -37,7 +37,7 @@ class _Thread(threading.local):
     generator: np.random.Generator | None = None
 
 
-thread = _Thread()
+thread = _ThreadState()
 
 
 def rng() -> np.random.Generator:

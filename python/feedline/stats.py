@@ -8,7 +8,7 @@ __all__ = [
     "BatchTimes",
     "ConsumerStats",
     "MemoryStats",
-    "Point",
+    "SeriesPoint",
     "StageStats",
     "Stats",
     "StealStats",
@@ -67,7 +67,7 @@ class BatchTimes(TypedDict):
     shelved_ns: int
 
 
-class Point(TypedDict):
+class SeriesPoint(TypedDict):
     """A quantity at one moment."""
 
     at_ns: int
@@ -110,7 +110,7 @@ class Stats(TypedDict):
     stages: list[StageStats]
     batch_parts: BatchTimes
     recent_batches: list[BatchTimes]
-    occupancy: list[Point]
+    occupancy: list[SeriesPoint]
     imbalance: float
     efficiency: float
     steals: StealStats

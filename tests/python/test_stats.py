@@ -141,10 +141,10 @@ def test_stages_of_workers_add_up_to_the_stages(kind):
 
 
 def test_percentiles_of_python_workers_are_those_of_the_times():
-    from feedline.torch.iterators.tally import Span
+    from feedline.torch.iterators.tally import Durations
 
     times = np.random.default_rng(3).lognormal(12, 2, 5000).astype(int)
-    span = Span()
+    span = Durations()
     for ns in times.tolist():
         span.add(ns)
     told = span.times()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use feedline_bench::{Contest, Progress, Recorder, Report, Settings, table};
+use feedline_bench::{Contest, ContestEvent, Recorder, Report, Settings, table};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Holds the contests of one table after the other.
@@ -62,7 +62,7 @@ impl Bench {
             .record(Recorder::append(self.file())?)
             // Drawn between runs only: a ticking thread would be measured with the side.
             .watch(|progress| match progress {
-                Progress::Begins { turn, done, of } => {
+                ContestEvent::Begins { turn, done, of } => {
                     bar.set_length(of);
                     bar.set_position(done);
                     bar.set_message(turn.side.clone());

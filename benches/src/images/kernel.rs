@@ -6,7 +6,8 @@
 use anyhow::bail;
 use feedline_bench::{Contest, Digest, OrderedDigest, Outcome};
 use feedline_ops::image::{
-    DecodeOptions, Decoder, Dtype, Finish, Layout, Limits, Picture, Recipe, Rect, Scratch, decode,
+    DecodeBuffers, DecodeOptions, Decoder, Dtype, Finish, Layout, Limits, Picture, PictureSpec,
+    Rect, decode,
 };
 
 use crate::bench::Bench;
@@ -53,7 +54,7 @@ pub(crate) fn spin(side: &str, photos: &Photos, passes: u64) -> anyhow::Result<(
 /// What a worker keeps.
 struct Run {
     picture: Picture,
-    scratch: Scratch,
+    scratch: DecodeBuffers,
     finish: Finish,
     slot: Vec<u8>,
 }
@@ -65,7 +66,7 @@ impl Run {
             .normalized(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225])
             .expect("three means and deviations");
         let slot = vec![0; finish.bytes((224, 224))];
-        Self { picture: Picture::new(), scratch: Scratch::default(), finish, slot }
+        Self { picture: Picture::new(), scratch: DecodeBuffers::default(), finish, slot }
     }
 
     fn pass(&mut self, side: &str, photos: &Photos, pass: u64) -> anyhow::Result<()> {
@@ -78,13 +79,13 @@ impl Run {
                     let (width, height) = decoder.header().size(false);
                     let crop = (side == "fused").then(|| draw.crop(width, height));
                     let flip_horizontal = draw.unit() < 0.5;
-                    let recipe = Recipe {
+                    let spec = PictureSpec {
                         crop,
                         size: Some((224, 224)),
                         flip_horizontal,
-                        ..Recipe::default()
+                        ..PictureSpec::default()
                     };
-                    decoder.fused(&recipe, &self.finish, &mut self.slot, &mut self.scratch)?;
+                    decoder.fused(&spec, &self.finish, &mut self.slot, &mut self.scratch)?;
                 }
                 other => bail!("no side named {other}"),
             }
@@ -109,10 +110,10 @@ impl Run {
                     digest.update(&self.picture.row(y as usize)[3 * x..3 * (x + width)]);
                 }
             } else {
-                let recipe = Recipe { crop: Some(crop), exact: true, ..Recipe::default() };
+                let spec = PictureSpec { crop: Some(crop), exact: true, ..PictureSpec::default() };
                 let size = (crop.height as usize, crop.width as usize);
                 let mut slot = vec![0; finish.bytes(size)];
-                decoder.fused(&recipe, &finish, &mut slot, &mut self.scratch)?;
+                decoder.fused(&spec, &finish, &mut slot, &mut self.scratch)?;
                 digest.update(&slot);
             }
         }

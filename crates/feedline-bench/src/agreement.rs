@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Header, RunRecord};
+use crate::record::{ContestHeader, RunRecord};
 
 /// When the outputs of sides count as the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub struct Disagreement {
 
 /// Compares every run, warm-up included, with the baseline's first run. One entry for each side that
 /// differs somewhere; empty if all agree or nothing is to be compared.
-pub(crate) fn disagreements(header: &Header, runs: &[RunRecord]) -> Vec<Disagreement> {
+pub(crate) fn disagreements(header: &ContestHeader, runs: &[RunRecord]) -> Vec<Disagreement> {
     if matches!(header.settings.agreement, Agreement::Unchecked { .. }) {
         return Vec::new();
     }

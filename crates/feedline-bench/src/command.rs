@@ -194,7 +194,7 @@ impl Printed {
     }
 
     fn outcome(mut self) -> Result<Outcome, String> {
-        let report = if self.overlong { None } else { Report::parse(&self.last)? };
+        let report = if self.overlong { None } else { ProgramReport::parse(&self.last)? };
         let Some(report) = report else {
             self.settle();
             return Ok(Outcome::items(1).digest(self.before.finish()));
@@ -211,7 +211,7 @@ impl Printed {
 }
 
 #[derive(Deserialize)]
-struct Report {
+struct ProgramReport {
     items: Option<u64>,
     bytes: Option<u64>,
     digest: Option<String>,
@@ -219,7 +219,7 @@ struct Report {
     figures: Option<BTreeMap<String, f64>>,
 }
 
-impl Report {
+impl ProgramReport {
     const KEYS: [&str; 5] = ["items", "bytes", "digest", "seconds", "figures"];
 
     /// `None` if the line is ordinary output.

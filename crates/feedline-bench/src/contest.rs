@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Header, Recorder, RunRecord};
+use crate::record::{ContestHeader, Recorder, RunRecord};
 use crate::{
     BenchError, BoxError, CommandSide, Outcome, Probe, Report, Rounds, Settings, SystemProbe, Turn,
 };
 
-type Action<'a> = Box<dyn FnMut(&mut Run<'_>) -> Result<Outcome, BoxError> + 'a>;
-type Watcher<'a> = Box<dyn FnMut(Progress<'_>) + 'a>;
+type SideFn<'a> = Box<dyn FnMut(&mut Run<'_>) -> Result<Outcome, BoxError> + 'a>;
+type Watcher<'a> = Box<dyn FnMut(ContestEvent<'_>) + 'a>;
 
 /// Sides that are run in turn, round after round, and compared.
 ///
 /// The example of the [crate](crate) shows one in full.
 pub struct Contest<'a> {
     settings: Settings,
-    sides: Vec<(String, Action<'a>)>,
+    sides: Vec<(String, SideFn<'a>)>,
     versions: BTreeMap<String, String>,
     recorder: Recorder,
     probe: Option<Box<dyn Probe>>,
@@ -32,7 +32,7 @@ pub struct Run<'a> {
 /// What somebody who watches a contest sees.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Progress<'a> {
+pub enum ContestEvent<'a> {
     /// A turn begins.
     Begins {
         /// Whose.
@@ -94,7 +94,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Calls the watcher between runs, never during one.
-    pub fn watch(mut self, watcher: impl FnMut(Progress<'_>) + 'a) -> Self {
+    pub fn watch(mut self, watcher: impl FnMut(ContestEvent<'_>) + 'a) -> Self {
         self.watcher = Some(Box::new(watcher));
         self
     }
@@ -107,7 +107,7 @@ impl<'a> Contest<'a> {
     /// [`disagreements`](Report::disagreements).
     pub fn run(self) -> Result<Report, BenchError> {
         let (names, mut actions): (Vec<_>, Vec<_>) = self.sides.into_iter().unzip();
-        let mut header = Header::new(self.settings, names)?;
+        let mut header = ContestHeader::new(self.settings, names)?;
         header.versions = self.versions;
         let mut rounds = match self.probe {
             Some(probe) => Rounds::begin(header, probe, self.recorder)?,
@@ -117,7 +117,7 @@ impl<'a> Contest<'a> {
         // The watcher must be called before the clock starts, hence the look ahead.
         while let Some(turn) = rounds.upcoming() {
             let (done, of) = (rounds.given(), rounds.turns());
-            watcher(Progress::Begins { turn: &turn, done, of });
+            watcher(ContestEvent::Begins { turn: &turn, done, of });
             rounds.next_turn()?;
             let outcome = actions[turn.index](&mut Run { rounds: &mut rounds, turn: &turn });
             let outcome = match outcome {
@@ -128,7 +128,7 @@ impl<'a> Contest<'a> {
                     return Err(BenchError::SideFailed { side, round, warmup, source });
                 }
             };
-            watcher(Progress::Ended(rounds.finish(outcome)?));
+            watcher(ContestEvent::Ended(rounds.finish(outcome)?));
         }
         Ok(rounds.report())
     }

@@ -81,7 +81,7 @@ mod warning;
 
 pub use agreement::{Agreement, Disagreement};
 pub use command::{CommandError, CommandSide};
-pub use contest::{Contest, Progress, Run};
+pub use contest::{Contest, ContestEvent, Run};
 pub use digest::{Digest, OrderedDigest, UnorderedDigest};
 pub use error::{BenchError, BoxError};
 pub use gpu::{GpuReading, Gpus, NoGpu};
@@ -89,7 +89,7 @@ pub use machine::Machine;
 pub use outcome::{Outcome, Timing};
 pub use probe::{Probe, Usage};
 pub use process_tree::thread_cpu;
-pub use record::{Header, Recorder, RunRecord, Transcript, read_records};
+pub use record::{ContestHeader, Recorder, RunRecord, Transcript, read_records};
 pub use report::{Report, SideReport};
 pub use requirement::{Bound, Quantity, Requirement, Subject, Verdict};
 pub use rounds::{Rounds, Turn};

@@ -20,19 +20,19 @@ pub const SCHEMA: u32 = 1;
 /// One line of a record file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Record {
+pub enum RecordLine {
     /// Opens a contest.
-    Header(Header),
+    Header(ContestHeader),
     /// One run of one side.
     Run(RunRecord),
     /// A side broke the contest off.
-    Failure(Failure),
+    Failure(ContestFailure),
 }
 
 /// What holds for all runs of a contest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Header {
+pub struct ContestHeader {
     /// [`SCHEMA`] at the time of writing.
     pub schema: u32,
     /// Names of the sides, in the order of the table.
@@ -49,7 +49,7 @@ pub struct Header {
     pub started_unix_s: u64,
 }
 
-impl Header {
+impl ContestHeader {
     /// A header for a contest that begins now, on this machine.
     pub fn new(settings: Settings, sides: Vec<String>) -> Result<Self, BenchError> {
         settings.check(&sides)?;
@@ -104,7 +104,7 @@ pub struct RunRecord {
 
 /// The end of a contest that a side broke off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct ContestFailure {
     /// The side.
     pub side: String,
     /// Round, from 1.
@@ -119,11 +119,11 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     /// What holds for all runs.
-    pub header: Header,
+    pub header: ContestHeader,
     /// The runs, in the order in which they happened.
     pub runs: Vec<RunRecord>,
     /// How it was broken off, if it was.
-    pub failure: Option<Failure>,
+    pub failure: Option<ContestFailure>,
 }
 
 impl Transcript {
@@ -186,7 +186,7 @@ impl Recorder {
     }
 
     /// Writes one line and flushes it: what has been measured survives whatever comes next.
-    pub(crate) fn write(&mut self, record: &Record) -> Result<(), BenchError> {
+    pub(crate) fn write(&mut self, record: &RecordLine) -> Result<(), BenchError> {
         let Some(sink) = &mut self.sink else { return Ok(()) };
         let line = serde_json::to_string(record).map_err(std::io::Error::from);
         line.and_then(|line| writeln!(sink, "{line}").and_then(|()| sink.flush())).map_err(
@@ -216,12 +216,12 @@ pub fn read_records(path: impl AsRef<Path>) -> Result<Vec<Transcript>, BenchErro
 }
 
 fn take_line(contests: &mut Vec<Transcript>, line: &[u8]) -> Result<(), String> {
-    let record: Record = serde_json::from_slice(line).map_err(|error| {
+    let record: RecordLine = serde_json::from_slice(line).map_err(|error| {
         let position = format!(" at line 1 column {}", error.column());
         error.to_string().replace(&position, &format!(" at column {}", error.column()))
     })?;
     let run = match record {
-        Record::Header(header) => {
+        RecordLine::Header(header) => {
             if header.schema != SCHEMA {
                 return Err(format!(
                     "it has schema {}, this version reads {SCHEMA}",
@@ -232,8 +232,8 @@ fn take_line(contests: &mut Vec<Transcript>, line: &[u8]) -> Result<(), String> 
             contests.push(Transcript { header, runs: Vec::new(), failure: None });
             return Ok(());
         }
-        Record::Run(run) => Ok(run),
-        Record::Failure(failure) => Err(failure),
+        RecordLine::Run(run) => Ok(run),
+        RecordLine::Failure(failure) => Err(failure),
     };
     let contest = contests.last_mut().ok_or("it comes before any header")?;
     let side = run.as_ref().map_or_else(|failure| &failure.side, |run| &run.side);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::agreement::disagreements;
-use crate::record::{Failure, RunRecord, Transcript};
+use crate::record::{ContestFailure, RunRecord, Transcript};
 use crate::requirement::paired;
 use crate::warning::warnings;
 use crate::{
@@ -35,7 +35,7 @@ pub struct Report {
     /// Requirements and what was reached.
     pub verdicts: Vec<Verdict>,
     /// How the contest was broken off, if it was.
-    pub failure: Option<Failure>,
+    pub failure: Option<ContestFailure>,
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<Warning>,
     /// Where it was held.

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::record::{Failure, Header, Record, Recorder, RunRecord, Transcript};
+use crate::record::{ContestFailure, ContestHeader, RecordLine, Recorder, RunRecord, Transcript};
 use crate::{BenchError, Outcome, Probe, Report, Timing, Usage};
 
 /// Whose turn it is.
@@ -30,11 +30,11 @@ pub struct Turn {
 /// [`start`](Self::start) and [`stop`](Self::stop) in between narrow the measured interval.
 ///
 /// ```
-/// use feedline_bench::{Rounds, Digest, Header, Outcome, Recorder, Settings, SystemProbe};
+/// use feedline_bench::{Rounds, Digest, ContestHeader, Outcome, Recorder, Settings, SystemProbe};
 ///
 /// let mut settings = Settings::new("sum of numbers");
 /// settings.rounds = 2;
-/// let header = Header::new(settings, vec!["loop".into(), "formula".into()])?;
+/// let header = ContestHeader::new(settings, vec!["loop".into(), "formula".into()])?;
 /// let mut rounds = Rounds::begin(header, SystemProbe::new(), Recorder::none())?;
 /// while let Some(turn) = rounds.next_turn()? {
 ///     let n = 1000u64; // set-up that does not count
@@ -52,10 +52,10 @@ pub struct Rounds {
     recorder: Recorder,
     /// Turns given out so far, warm-up included.
     given: u64,
-    open: Option<Open>,
+    open: Option<OpenTurn>,
 }
 
-struct Open {
+struct OpenTurn {
     turn: Turn,
     began: Duration,
     is_inner: bool,
@@ -76,12 +76,12 @@ impl fmt::Debug for Rounds {
 impl Rounds {
     /// Opens the contest and writes its header.
     pub fn begin(
-        header: Header,
+        header: ContestHeader,
         probe: impl Probe + 'static,
         mut recorder: Recorder,
     ) -> Result<Self, BenchError> {
         header.settings.check(&header.sides)?;
-        recorder.write(&Record::Header(header.clone()))?;
+        recorder.write(&RecordLine::Header(header.clone()))?;
         let transcript = Transcript { header, runs: Vec::new(), failure: None };
         Ok(Self { transcript, probe: Box::new(probe), recorder, given: 0, open: None })
     }
@@ -107,13 +107,13 @@ impl Rounds {
 
     /// Gives out the next turn and starts the clock; `None` after the last turn or a failure.
     pub fn next_turn(&mut self) -> Result<Option<Turn>, BenchError> {
-        if let Some(Open { turn, .. }) = &self.open {
+        if let Some(OpenTurn { turn, .. }) = &self.open {
             return Err(BenchError::TurnOpen { side: turn.side.clone(), round: turn.round });
         }
         let Some(turn) = self.upcoming() else { return Ok(None) };
         self.given += 1;
         let open =
-            Open { turn: turn.clone(), began: Duration::ZERO, is_inner: false, stopped: None };
+            OpenTurn { turn: turn.clone(), began: Duration::ZERO, is_inner: false, stopped: None };
         self.measure(open);
         Ok(Some(turn))
     }
@@ -121,7 +121,7 @@ impl Rounds {
     /// Starts the clock anew: what the turn did before is set-up and does not count.
     pub fn start(&mut self) -> Result<(), BenchError> {
         let open = self.open.take().ok_or(BenchError::NoTurn)?;
-        self.measure(Open { is_inner: true, stopped: None, ..open });
+        self.measure(OpenTurn { is_inner: true, stopped: None, ..open });
         Ok(())
     }
 
@@ -167,7 +167,7 @@ impl Rounds {
             figures: outcome.figures,
             usage,
         };
-        self.recorder.write(&Record::Run(run.clone()))?;
+        self.recorder.write(&RecordLine::Run(run.clone()))?;
         let place = self.transcript.runs.len();
         self.transcript.runs.push(run);
         Ok(&self.transcript.runs[place])
@@ -192,26 +192,26 @@ impl Rounds {
         Report::of(&self.transcript)
     }
 
-    fn measure(&mut self, open: Open) {
+    fn measure(&mut self, open: OpenTurn) {
         self.probe.begin();
         // Last: reading the meter took time that is not the side's.
         let began = self.probe.now();
-        self.open = Some(Open { began, ..open });
+        self.open = Some(OpenTurn { began, ..open });
     }
 
     fn record_failure(&mut self, turn: &Turn, reason: &dyn fmt::Display) -> Result<(), BenchError> {
-        let failure = Failure {
+        let failure = ContestFailure {
             side: turn.side.clone(),
             round: turn.round,
             warmup: turn.warmup,
             message: reason.to_string(),
         };
         self.transcript.failure = Some(failure.clone());
-        self.recorder.write(&Record::Failure(failure))
+        self.recorder.write(&RecordLine::Failure(failure))
     }
 
     fn turn(&self, number: u64) -> Turn {
-        let Header { sides, settings, .. } = &self.transcript.header;
+        let ContestHeader { sides, settings, .. } = &self.transcript.header;
         let count = sides.len() as u64;
         let (round, place) = (number / count, number % count);
         let warmup = u64::from(settings.warmup);

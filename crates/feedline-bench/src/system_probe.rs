@@ -117,18 +117,18 @@ impl Probe for SystemProbe {
 /// One metered interval.
 #[derive(Debug)]
 struct Monitor {
-    opening: Opening,
+    opening: FirstReadings,
     /// The process that started it. A forked child inherits this value but not the thread.
     owner: u32,
-    stop: Arc<Stop>,
-    sampler: Option<JoinHandle<Samples>>,
+    stop: Arc<StopFlag>,
+    sampler: Option<JoinHandle<TreeReadings>>,
     /// Without a sampler thread the samples of the opening wait here for the closing.
-    unsampled: Option<Samples>,
+    unsampled: Option<TreeReadings>,
 }
 
 /// Readings at the beginning.
 #[derive(Debug)]
-struct Opening {
+struct FirstReadings {
     /// Before the first reading; memory samples are dated from here.
     started: Instant,
     /// After it; elapsed time counts from here.
@@ -140,17 +140,17 @@ struct Opening {
 }
 
 #[derive(Debug, Default)]
-struct Stop {
+struct StopFlag {
     asked: Mutex<bool>,
     bell: Condvar,
 }
 
 /// What samples have seen so far.
 #[derive(Debug)]
-struct Samples {
+struct TreeReadings {
     root: u32,
     tree: Option<TreeUsage>,
-    series: Series,
+    series: MomentSeries,
     memory: MemoryTrack,
     gpus: Option<&'static Gpus>,
     gpu: GpuTrack,
@@ -170,10 +170,10 @@ impl Monitor {
     fn start(root: u32, interval: Duration) -> Self {
         let owner = std::process::id();
         let started = Instant::now();
-        let mut samples = Samples::open(root);
-        samples.weigh(started, &Stop::default());
+        let mut samples = TreeReadings::open(root);
+        samples.weigh(started, &StopFlag::default());
         // Everything that took time is done: the readings that count come last.
-        let opening = Opening {
+        let opening = FirstReadings {
             started,
             at: Instant::now(),
             thread: thread::current().id(),
@@ -191,7 +191,7 @@ impl Monitor {
                 unsampled: Some(samples),
             };
         }
-        let stop = Arc::new(Stop::default());
+        let stop = Arc::new(StopFlag::default());
         let their_stop = Arc::clone(&stop);
         let sampler = thread::Builder::new()
             .name("feedline-monitor".into())
@@ -234,7 +234,7 @@ impl Monitor {
     }
 
     /// Ends the thread and takes what it saw.
-    fn stop(&mut self) -> Option<Samples> {
+    fn stop(&mut self) -> Option<TreeReadings> {
         let sampler = self.sampler.take()?;
         if self.owner != std::process::id() {
             // In a forked child there is nobody to join, and the lock may be held for ever.
@@ -252,7 +252,7 @@ impl Drop for Monitor {
     }
 }
 
-impl Stop {
+impl StopFlag {
     fn is_asked(&self) -> bool {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -266,11 +266,11 @@ impl Stop {
 }
 
 fn sample_until(
-    mut samples: Samples,
+    mut samples: TreeReadings,
     started: Instant,
     interval: Duration,
-    stop: &Stop,
-) -> Samples {
+    stop: &StopFlag,
+) -> TreeReadings {
     let cost = || kernel::thread_cpu().unwrap_or_default();
     let mut pause = FIRST_PAUSE.min(interval);
     // Memory costs far more to read than CPU time does, so it has pauses of its own.
@@ -290,12 +290,12 @@ fn sample_until(
     samples
 }
 
-impl Samples {
+impl TreeReadings {
     fn open(root: u32) -> Self {
         Self {
             root,
             tree: kernel::tree(root, &[]).map(|readings| TreeUsage::open(&readings)),
-            series: Series::default(),
+            series: MomentSeries::default(),
             memory: MemoryTrack::default(),
             gpus: Gpus::find().ok(),
             gpu: GpuTrack::default(),
@@ -329,7 +329,7 @@ impl Samples {
     }
 
     /// Adds up the memory of all members; given up half-way once the run has ended.
-    fn weigh(&mut self, started: Instant, stop: &Stop) {
+    fn weigh(&mut self, started: Instant, stop: &StopFlag) {
         let Some(tree) = &self.tree else { return };
         let members = tree.members();
         self.processes_peak = self.processes_peak.max(members.len() as u64);
@@ -367,7 +367,7 @@ impl Samples {
 
     fn close(mut self, own_cpu: Option<Duration>, started: Instant) -> (Usage, Vec<Moment>) {
         self.look();
-        self.weigh(started, &Stop::default());
+        self.weigh(started, &StopFlag::default());
         self.note(started);
         let is_own = self.is_own();
         let mut usage = Usage::default();
@@ -399,14 +399,14 @@ impl Samples {
 
 /// Samples over time, thinned as they grow.
 #[derive(Debug, Default)]
-struct Series {
+struct MomentSeries {
     moments: Vec<Moment>,
     last: (f64, Duration),
     seen: u64,
     stride: u64,
 }
 
-impl Series {
+impl MomentSeries {
     /// Adds a moment; its busy cores follow from the CPU time so far.
     fn add(&mut self, moment: Moment, cpu: Duration) {
         if moment.at_s - self.last.0 < SHORTEST_SPAN_S {
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn a_long_series_stays_short_and_keeps_its_cpu_time() {
-        let mut series = Series::default();
+        let mut series = MomentSeries::default();
         for tick in 1..=10_000u64 {
             let at = Duration::from_millis(tick * 10);
             let moment = Moment { at_s: at.as_secs_f64(), pss_bytes: tick, ..Moment::default() };

@@ -54,11 +54,11 @@ pub struct Traced<D> {
 pub struct Notes {
     origin: Instant,
     most: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<TracedSamples>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct TracedSamples {
     threads: Vec<ThreadId>,
     stretches: Vec<Stretch>,
     seen: usize,

@@ -12,7 +12,7 @@ use feedline_bench::{CommandSide, Requirement};
 pub(crate) struct Arguments {
     /// When to use colours.
     #[arg(long, global = true, value_enum, default_value_t)]
-    pub(crate) color: Color,
+    pub(crate) color: ColorOption,
 
     /// Show no progress.
     #[arg(long, short, global = true)]
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum Color {
+pub(crate) enum ColorOption {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
@@ -36,7 +36,7 @@ pub(crate) enum Subcommand {
     Bench(Bench),
     Generate(Generate),
     Measure(Measure),
-    Report(Report),
+    Report(ReportArguments),
 }
 
 /// Run one of the published experiments on data loading, with a report.
@@ -132,7 +132,7 @@ pub(crate) enum DataKind {
 
 /// Redraw the report of a folder of results, or say what changed between two.
 #[derive(Debug, Args)]
-pub(crate) struct Report {
+pub(crate) struct ReportArguments {
     /// Folder that `feedline bench` wrote, or a folder of such folders.
     #[arg(value_name = "DIR")]
     pub(crate) first: PathBuf,

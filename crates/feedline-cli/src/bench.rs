@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use feedline_bench::experiment::{CATALOGUE, ExperimentError, Session, Table, entry, hold};
+use feedline_bench::experiment::{CATALOGUE, ExperimentError, Session, SettingsTable, entry, hold};
 use feedline_bench::output::Document;
 use feedline_bench::results::{Check, Results};
 
 use crate::arguments::Bench;
 use crate::printer::Printer;
-use crate::progress::Bar;
+use crate::progress::RunBar;
 use crate::{Exit, Trouble};
 
 /// Holds an experiment, writes its report and prints its table.
@@ -21,14 +21,14 @@ pub(crate) fn bench(arguments: Bench, printer: &Printer) -> Result<Exit, Trouble
         let list = CATALOGUE.iter().map(|entry| format!("{:<12}{}\n", entry.name, entry.about));
         return print(printer, &list.collect::<String>());
     };
-    let Asked { name, quick, settings } = asked(what, &arguments)?;
+    let Requested { name, quick, settings } = asked(what, &arguments)?;
     let mut experiment =
         entry(&name).and_then(|entry| entry.build(&settings, quick)).map_err(explain)?;
     let out = arguments.out.clone().unwrap_or_else(|| Path::new("results").join(&name));
     let interrupted = Arc::new(AtomicBool::new(false));
     let watch =
         Interrupts::watch(&interrupted).context("cannot watch for Ctrl-C").map_err(usage)?;
-    let bar = Bar::new(printer);
+    let bar = RunBar::new(printer);
     let mut session = Session {
         python: arguments.python.clone(),
         data: arguments.data.clone(),
@@ -88,20 +88,20 @@ fn conclude(results: &Results, was_interrupted: bool) -> Result<Exit, Trouble> {
 }
 
 /// What was asked for: by name, or by a file.
-struct Asked {
+struct Requested {
     name: String,
     quick: bool,
-    settings: Table,
+    settings: SettingsTable,
 }
 
-fn asked(what: &str, arguments: &Bench) -> Result<Asked, Trouble> {
+fn asked(what: &str, arguments: &Bench) -> Result<Requested, Trouble> {
     let mut quick = arguments.quick;
     let (name, mut settings) = if what.ends_with(".toml") {
         let text =
             fs::read_to_string(what).with_context(|| format!("cannot read {what}")).map_err(
                 |error| usage(error).hint("it should hold `experiment = \"workers\"` and settings"),
             )?;
-        let mut table: Table =
+        let mut table: SettingsTable =
             text.parse().with_context(|| format!("{what} is no TOML file")).map_err(usage)?;
         if let Some(toml::Value::Boolean(value)) = table.remove("quick") {
             quick |= value;
@@ -116,7 +116,7 @@ fn asked(what: &str, arguments: &Bench) -> Result<Asked, Trouble> {
             }
         }
     } else {
-        (what.to_owned(), Table::new())
+        (what.to_owned(), SettingsTable::new())
     };
     if let Some(list) = &arguments.workers {
         settings.insert("workers".into(), list_of(list));
@@ -135,7 +135,7 @@ fn asked(what: &str, arguments: &Bench) -> Result<Asked, Trouble> {
         };
         settings.insert(key.trim().into(), value_of(value.trim()));
     }
-    Ok(Asked { name, quick, settings })
+    Ok(Requested { name, quick, settings })
 }
 
 fn list_of(text: &str) -> toml::Value {
@@ -144,7 +144,7 @@ fn list_of(text: &str) -> toml::Value {
 
 /// A TOML value; what is none is a string.
 fn value_of(text: &str) -> toml::Value {
-    let parsed = format!("value = {text}").parse::<Table>();
+    let parsed = format!("value = {text}").parse::<SettingsTable>();
     parsed
         .ok()
         .and_then(|mut table| table.remove("value"))

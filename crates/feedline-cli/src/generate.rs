@@ -4,30 +4,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use feedline_bench::experiment::{Event, ExperimentError};
-use feedline_bench::generate::{Kind, Recipe};
+use feedline_bench::experiment::{ExperimentError, SessionEvent};
+use feedline_bench::generate::{self, DataSpec};
 
 use crate::arguments::{DataKind, Generate};
 use crate::bench::{Interrupts, explain, print};
 use crate::printer::Printer;
-use crate::progress::Bar;
+use crate::progress::RunBar;
 use crate::{Exit, Trouble};
 
 /// Makes a data set.
 pub(crate) fn generate(arguments: Generate, printer: &Printer) -> Result<Exit, Trouble> {
     let Generate { kind, out, count, seed, classes } = arguments;
     let (kind, what) = match kind {
-        DataKind::Images => (Kind::Images, "pictures"),
-        DataKind::Preprocessed => (Kind::Preprocessed, "samples"),
+        DataKind::Images => (generate::DataKind::Images, "pictures"),
+        DataKind::Preprocessed => (generate::DataKind::Preprocessed, "samples"),
     };
-    let recipe = Recipe { kind, count, seed, classes };
-    let folder = out.unwrap_or_else(|| recipe.folder_name().into());
+    let spec = DataSpec { kind, count, seed, classes };
+    let folder = out.unwrap_or_else(|| spec.folder_name().into());
     let interrupted = Arc::new(AtomicBool::new(false));
     let watch = Interrupts::watch(&interrupted).context("cannot watch for Ctrl-C");
     let watch = watch.map_err(|error| Trouble::new(Exit::Usage, error))?;
-    let bar = Bar::new(printer);
-    let made = recipe.make(&folder, |done| {
-        bar.follow(Event::Prepares { what, done, of: count });
+    let bar = RunBar::new(printer);
+    let made = spec.make(&folder, |done| {
+        bar.follow(SessionEvent::Prepares { what, done, of: count });
         !interrupted.load(Ordering::Relaxed)
     });
     drop(bar);

@@ -10,7 +10,7 @@ use feedline_bench::{
 
 use crate::arguments::Measure;
 use crate::printer::Printer;
-use crate::progress::Bar;
+use crate::progress::RunBar;
 use crate::{Exit, Trouble};
 
 /// Measures, or reads what was measured, and prints it.
@@ -44,7 +44,7 @@ fn hold(arguments: Measure, printer: &Printer) -> Result<Report, Trouble> {
     if arguments.unchecked {
         settings.agreement = Agreement::unchecked("--unchecked was given");
     }
-    let bar = Bar::new(printer);
+    let bar = RunBar::new(printer);
     let mut contest = Contest::new(settings).watch(|progress| bar.show(progress));
     if let Some(path) = &arguments.out {
         contest = contest.record(Recorder::create(path).map_err(usage)?);

@@ -6,7 +6,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressDrawTarget;
 
-use crate::arguments::Color;
+use crate::arguments::ColorOption;
 use crate::{Exit, Trouble};
 
 /// The only way out for text.
@@ -18,16 +18,16 @@ pub(crate) struct Printer {
 
 impl Default for Printer {
     fn default() -> Self {
-        Self::new(Color::Auto, false)
+        Self::new(ColorOption::Auto, false)
     }
 }
 
 impl Printer {
-    pub(crate) fn new(color: Color, quiet: bool) -> Self {
+    pub(crate) fn new(color: ColorOption, quiet: bool) -> Self {
         let color = match color {
-            Color::Auto => ColorChoice::Auto,
-            Color::Always => ColorChoice::Always,
-            Color::Never => ColorChoice::Never,
+            ColorOption::Auto => ColorChoice::Auto,
+            ColorOption::Always => ColorChoice::Always,
+            ColorOption::Never => ColorChoice::Never,
         };
         Self { color, quiet }
     }

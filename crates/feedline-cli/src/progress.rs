@@ -1,19 +1,19 @@
 //! A bar that shows how far a measurement is and how long it will take.
 
-use feedline_bench::Progress;
-use feedline_bench::experiment::Event;
+use feedline_bench::ContestEvent;
+use feedline_bench::experiment::SessionEvent;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::printer::Printer;
 
 /// The bar. It is drawn between runs only: a ticking thread would be measured with the side.
 #[derive(Debug)]
-pub(crate) struct Bar {
+pub(crate) struct RunBar {
     bar: ProgressBar,
     printer: Printer,
 }
 
-impl Bar {
+impl RunBar {
     pub(crate) fn new(printer: &Printer) -> Self {
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left, {msg}");
         let bar = ProgressBar::with_draw_target(None, printer.bar_target());
@@ -21,29 +21,29 @@ impl Bar {
         Self { bar, printer: *printer }
     }
 
-    pub(crate) fn show(&self, progress: Progress<'_>) {
+    pub(crate) fn show(&self, progress: ContestEvent<'_>) {
         match progress {
-            Progress::Begins { turn, done, of } => {
+            ContestEvent::Begins { turn, done, of } => {
                 self.bar.set_length(of);
                 self.bar.set_position(done);
                 let kind = if turn.warmup { "warm-up round" } else { "round" };
                 self.bar.set_message(format!("{kind} {}: {}", turn.round, turn.side));
             }
-            Progress::Ended(_) => self.bar.inc(1),
+            ContestEvent::Ended(_) => self.bar.inc(1),
             _ => {}
         }
     }
 
     /// The same for an experiment. Time left is reckoned from the runs of this session: those that were
     /// there before took none of it.
-    pub(crate) fn follow(&self, event: Event<'_>) {
+    pub(crate) fn follow(&self, event: SessionEvent<'_>) {
         match event {
-            Event::Prepares { what, done, of } => {
+            SessionEvent::Prepares { what, done, of } => {
                 self.bar.set_length(of);
                 self.bar.set_position(done);
                 self.bar.set_message(what.to_owned());
             }
-            Event::Begins { point, done, of } => {
+            SessionEvent::Begins { point, done, of } => {
                 if self.bar.length() != Some(of as u64) {
                     self.bar.reset();
                     self.bar.set_length(of as u64);
@@ -53,8 +53,8 @@ impl Bar {
                 self.bar.set_position(done as u64);
                 self.bar.set_message(point.to_string());
             }
-            Event::Ended(_) => self.bar.inc(1),
-            Event::LeftOut(it) if it.needed_bytes.is_none() => {
+            SessionEvent::Ended(_) => self.bar.inc(1),
+            SessionEvent::LeftOut(it) if it.needed_bytes.is_none() => {
                 let why = it.why.lines().next().unwrap_or_default();
                 self.bar.suspend(|| self.printer.note(&format!("not run: {}: {why}", it.point)));
             }
@@ -63,7 +63,7 @@ impl Bar {
     }
 }
 
-impl Drop for Bar {
+impl Drop for RunBar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

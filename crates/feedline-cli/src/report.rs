@@ -5,13 +5,13 @@ use std::path::Path;
 use feedline_bench::output::{Document, change};
 use feedline_bench::results::{find, read};
 
-use crate::arguments::Report;
+use crate::arguments::ReportArguments;
 use crate::bench::{explain, print};
 use crate::printer::Printer;
 use crate::{Exit, Trouble};
 
 /// Redraws, or compares.
-pub(crate) fn report(arguments: Report, printer: &Printer) -> Result<Exit, Trouble> {
+pub(crate) fn report(arguments: ReportArguments, printer: &Printer) -> Result<Exit, Trouble> {
     let text = match &arguments.second {
         Some(second) => compared(&arguments.first, second, arguments.json)?,
         None => redrawn(&arguments.first, arguments.json)?,

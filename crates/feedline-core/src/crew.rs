@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, Step};
+use crate::engine::{Engine, Stepped};
 use crate::error::{BuildError, Panicked};
 use crate::measure::tally::Idle;
 use crate::sync::lock_std as lock;
@@ -192,13 +192,13 @@ fn take_jobs(engine: &Engine, worker: usize) {
     let mut local = Local::new(worker);
     loop {
         match engine.step(&mut local) {
-            Step::Worked => {}
-            Step::Idle(ticket, why) => {
+            Stepped::Worked => {}
+            Stepped::Idle(ticket, why) => {
                 let since = Instant::now();
                 engine.gate.rest(ticket);
                 engine.runner.tallies[worker].idle(why, since.elapsed().as_nanos() as u64);
             }
-            Step::Stopped | Step::Retired => return,
+            Stepped::Stopped | Stepped::Retired => return,
         }
     }
 }

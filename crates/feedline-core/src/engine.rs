@@ -34,27 +34,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::deliver::{OrderLog, Outcome};
+use crate::deliver::{BatchResult, OrderLog};
 use crate::error::BuildError;
 use crate::flow::{Flow, Gate, Ticket};
 use crate::measure::tally::Idle;
 use crate::open::{Opened, Opener};
 use crate::plan::{Order, Plan};
 use crate::schedule::{Job, Policy};
-use crate::state::{Course, Pipeline, Start, State, StateError};
+use crate::state::{Course, PipelineIdentity, Start, State, StateError};
 use crate::sync::lock_std as lock;
 use crate::work::{Local, Ran, Runner, Work};
 
 /// Shared by the loader and its workers.
 pub(crate) struct Engine {
-    pub(crate) pipeline: Pipeline,
+    pub(crate) pipeline: PipelineIdentity,
     /// The samples of the largest batch that blocks are made for.
     pub(crate) rows: u64,
     pub(crate) workers: usize,
     pub(crate) io_workers: usize,
     /// Whether jobs may be held back for want of bytes.
     pub(crate) holds_jobs: bool,
-    pub(crate) gate: Arc<Gate<Outcome, Job<Work>>>,
+    pub(crate) gate: Arc<Gate<BatchResult, Job<Work>>>,
     pub(crate) policy: Arc<dyn Policy<Work>>,
     pub(crate) opener: Opener,
     pub(crate) runner: Runner,
@@ -70,7 +70,7 @@ pub(crate) struct Orphans {
 }
 
 /// What a step came to.
-pub(crate) enum Step {
+pub(crate) enum Stepped {
     /// Something was done; come again.
     Worked,
     /// Nothing to do for now: sleep.
@@ -83,19 +83,19 @@ pub(crate) enum Step {
 
 impl Engine {
     /// One step of a worker that does all stages, or only loads if there are workers for the rest.
-    pub(crate) fn step(&self, local: &mut Local) -> Step {
+    pub(crate) fn step(&self, local: &mut Local) -> Stepped {
         let ticket = self.gate.ticket();
         if let Some(job) = self.next_job(local.worker) {
             return match self.runner.run(job, local) {
-                Ran::Done => Step::Worked,
-                Ran::Retired => Step::Retired,
+                Ran::Done => Stepped::Worked,
+                Ran::Retired => Stepped::Retired,
             };
         }
         match self.opener.open_next(|index| self.runner.hint(index)) {
-            Opened::Something => Step::Worked,
-            Opened::Full => Step::Idle(ticket, Idle::ForConsumer),
-            Opened::Nothing => Step::Idle(ticket, Idle::WithoutWork),
-            Opened::Stopped => Step::Stopped,
+            Opened::Something => Stepped::Worked,
+            Opened::Full => Stepped::Idle(ticket, Idle::ForConsumer),
+            Opened::Nothing => Stepped::Idle(ticket, Idle::WithoutWork),
+            Opened::Stopped => Stepped::Stopped,
         }
     }
 
@@ -246,11 +246,11 @@ mod tests {
             let token = engine.begin_epoch();
             assert_eq!(engine.orphan(1), 1);
             let mut local = Local::new(0);
-            while matches!(engine.step(&mut local), Step::Worked) {}
-            let Some(Answer::Batch(outcome, _)) = engine.gate.try_take(token) else {
+            while matches!(engine.step(&mut local), Stepped::Worked) {}
+            let Some(Answer::Batch(finished, _)) = engine.gate.try_take(token) else {
                 panic!("{policy:?}")
             };
-            outcome.result.unwrap().mark_delivered();
+            finished.result.unwrap().mark_delivered();
             engine.stop(None);
         }
     }

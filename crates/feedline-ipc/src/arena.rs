@@ -26,7 +26,7 @@ use crate::file::{Mapping, SharedFile, whole_pages};
 use crate::file_map::HEADER;
 use crate::free_list::FreeList;
 use crate::mappings::Mappings;
-use crate::returns::{Header, Returns};
+use crate::returns::{ExtentHeader, Returns};
 
 /// The most that a small extent has; a quarter of a chunk, if that is less.
 const SMALL: u64 = 64 << 10;
@@ -60,12 +60,12 @@ struct Used {
 }
 
 impl Used {
-    fn header(&self, extent: u64) -> &Header {
+    fn header(&self, extent: u64) -> &ExtentHeader {
         let header =
             self.mapping.at(extent - HEADER..extent).expect("the mapping shows the extent");
         // SAFETY: mapped as long as the mapping lives, aligned to 64 bytes as all extents are; it is atomics,
         // valid whatever is in them and whoever writes.
-        unsafe { header.cast::<Header>().as_ref() }
+        unsafe { header.cast::<ExtentHeader>().as_ref() }
     }
 }
 

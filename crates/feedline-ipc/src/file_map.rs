@@ -19,7 +19,7 @@ use std::ops::Range;
 use crate::IpcError;
 use crate::doorbell::Doorbell;
 use crate::file::{Mapping, SharedFile};
-use crate::returns::{Header, Returns};
+use crate::returns::{ExtentHeader, Returns};
 use crate::ring::Ring;
 
 /// How much is mapped at a time.
@@ -29,7 +29,7 @@ pub(crate) const CHUNK: u64 = 256 << 20;
 const LEAST_CHUNK: u64 = 64 << 10;
 
 /// What precedes each extent.
-pub(crate) const HEADER: u64 = size_of::<Header>() as u64;
+pub(crate) const HEADER: u64 = size_of::<ExtentHeader>() as u64;
 
 /// Messages that may wait in one direction; more wait at the sender.
 pub(crate) const WAITING: usize = 1024;

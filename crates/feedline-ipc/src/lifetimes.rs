@@ -20,7 +20,7 @@ const CHUNK: u64 = 64 << 10;
 const CHUNKS: u64 = 48;
 
 #[derive(Clone, Debug)]
-enum Action {
+enum TestMove {
     /// The worker makes an extent and writes it.
     Make(usize),
     /// The worker sends a part of an extent that it has, and the hub holds it.
@@ -42,21 +42,21 @@ fn size() -> impl Strategy<Value = usize> {
     prop_oneof![0..200usize, 0..chunk / 4, chunk / 4..chunk, chunk - 70..6 * chunk]
 }
 
-fn step() -> impl Strategy<Value = Action> {
+fn step() -> impl Strategy<Value = TestMove> {
     let index = any::<Index>;
     prop_oneof![
-        3 => size().prop_map(Action::Make),
-        3 => (index(), index(), index()).prop_map(|(extent, a, b)| Action::Send(extent, a, b)),
-        2 => size().prop_map(Action::Copy),
-        1 => index().prop_map(Action::PackOnly),
-        3 => index().prop_map(Action::Disown),
-        3 => index().prop_map(Action::Drop),
-        1 => Just(Action::Pause),
+        3 => size().prop_map(TestMove::Make),
+        3 => (index(), index(), index()).prop_map(|(extent, a, b)| TestMove::Send(extent, a, b)),
+        2 => size().prop_map(TestMove::Copy),
+        1 => index().prop_map(TestMove::PackOnly),
+        3 => index().prop_map(TestMove::Disown),
+        3 => index().prop_map(TestMove::Drop),
+        1 => Just(TestMove::Pause),
     ]
 }
 
 /// Both sides, and what they should have.
-struct World {
+struct BothSides {
     hub: Hub,
     end: End,
     fd: OwnedFd,
@@ -69,15 +69,15 @@ struct World {
     made: u8,
 }
 
-impl World {
-    fn new(pages: u64) -> World {
+impl BothSides {
+    fn new(pages: u64) -> BothSides {
         let file_map = FileMap::small(CHUNK, CHUNKS);
         let file = SharedFile::create("test", file_map.file_len()).expect("memory");
         let real = file.page();
         let file = file.with_page(pages * real);
         let fd = rustix::io::dup(&file).expect("a descriptor");
         let hub = Hub::over(Arc::new(file), file_map).expect("memory");
-        World {
+        BothSides {
             end: hub.worker_end(0).expect("there is one").expect("it is open"),
             hub,
             fd,
@@ -111,16 +111,16 @@ impl World {
         self.held.push((loan, buffer.to_vec(), extent));
     }
 
-    fn step(&mut self, step: Action) {
+    fn step(&mut self, step: TestMove) {
         match step {
-            Action::Make(len) => {
+            TestMove::Make(len) => {
                 let Ok(extent) = self.end.allocate(len) else { return };
                 let bytes = self.pattern(len);
                 // SAFETY: the extent is new and as long.
                 unsafe { bytes.as_ptr().copy_to_nonoverlapping(extent.pointer().as_ptr(), len) };
                 self.extents.push((extent, bytes));
             }
-            Action::Send(extent, a, b) if !self.extents.is_empty() => {
+            TestMove::Send(extent, a, b) if !self.extents.is_empty() => {
                 let (extent, bytes) = &self.extents[extent.index(self.extents.len())];
                 let (a, b) = (a.index(bytes.len() + 1), b.index(bytes.len() + 1));
                 // SAFETY: within the extent, which nobody writes any more.
@@ -134,25 +134,28 @@ impl World {
                 let place = (!part.is_empty()).then(|| bytes_of(extent.extent(), extent.len()));
                 self.send(part, place);
             }
-            Action::Copy(len) => {
+            TestMove::Copy(len) => {
                 let bytes = self.pattern(len);
                 self.send(&bytes, None);
             }
-            Action::PackOnly(extent) if !self.extents.is_empty() => {
+            TestMove::PackOnly(extent) if !self.extents.is_empty() => {
                 let (extent, _) = &self.extents[extent.index(self.extents.len())];
                 // SAFETY: the buffer is the extent.
                 drop(unsafe { self.end.pack(b"!", &[(extent.pointer().as_ptr(), extent.len())]) });
             }
-            Action::Disown(extent) if !self.extents.is_empty() => {
+            TestMove::Disown(extent) if !self.extents.is_empty() => {
                 self.extents.swap_remove(extent.index(self.extents.len()));
             }
-            Action::Drop(held) if !self.held.is_empty() => {
+            TestMove::Drop(held) if !self.held.is_empty() => {
                 self.held.swap_remove(held.index(self.held.len()));
             }
-            Action::Pause => {
+            TestMove::Pause => {
                 assert!(self.end.receive(Duration::ZERO).is_ok());
             }
-            Action::Send(..) | Action::PackOnly(_) | Action::Disown(_) | Action::Drop(_) => {}
+            TestMove::Send(..)
+            | TestMove::PackOnly(_)
+            | TestMove::Disown(_)
+            | TestMove::Drop(_) => {}
         }
     }
 
@@ -229,9 +232,9 @@ proptest! {
         drops in prop::collection::vec(any::<Index>(), 0..40),
         pages in prop_oneof![Just(1u64), Just(4)],
     ) {
-        let mut world = World::new(pages);
+        let mut world = BothSides::new(pages);
         for step in steps {
-            let pause = matches!(step, Action::Pause);
+            let pause = matches!(step, TestMove::Pause);
             world.step(step);
             world.check_bytes();
             if pause {
@@ -243,7 +246,7 @@ proptest! {
         for drop in drops {
             world.check_closed();
             world.check_bytes();
-            world.step(Action::Drop(drop));
+            world.step(TestMove::Drop(drop));
         }
         world.held.clear();
         world.check_closed();

@@ -17,7 +17,7 @@ use crate::coverage::Coverage;
 use crate::file::{Mapping, SharedFile, touched_pages, whole_pages};
 use crate::file_map::{Control, Direction, HEADER};
 use crate::mappings::Mappings;
-use crate::returns::Header;
+use crate::returns::ExtentHeader;
 use crate::sync::lock;
 use crate::{IpcError, fork};
 
@@ -38,12 +38,12 @@ struct BorrowedInner {
     mappings: Option<Mappings>,
     held: Coverage,
     /// Let go, but children may look at them.
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingReturn>,
 }
 
 /// A loan that cannot be given back yet.
 #[derive(Debug)]
-struct Waiting {
+struct PendingReturn {
     extent: u64,
     bytes: Range<u64>,
     forks: u64,
@@ -186,7 +186,7 @@ impl Borrowed {
             self.give_back(&mut inner, loan.extent, loan.bytes.clone(), &loan.mapping);
         } else if inner.mappings.is_some() {
             let (extent, bytes, forks) = (loan.extent, loan.bytes.clone(), loan.forks);
-            inner.waiting.push(Waiting {
+            inner.waiting.push(PendingReturn {
                 extent,
                 bytes,
                 forks,
@@ -236,7 +236,7 @@ impl Borrowed {
         let header = mapping.at(extent - HEADER..extent).expect("it is mapped");
         // SAFETY: mapped, aligned (checked when it was borrowed), and atomics, valid whatever is in them
         // and whoever writes.
-        returns.give_back(extent, unsafe { header.cast::<Header>().as_ref() });
+        returns.give_back(extent, unsafe { header.cast::<ExtentHeader>().as_ref() });
     }
 
     /// Lets go of the region: its owner is gone. Pages of which no byte is held go back to the system, also those

@@ -28,14 +28,14 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// What precedes an extent. All zeros is an extent of which nothing was returned.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub(crate) struct Header {
+pub(crate) struct ExtentHeader {
     /// The extent below it on the stack; 0 at the bottom.
     next: AtomicU64,
     /// Loans that were returned and not yet collected.
     loans: AtomicU32,
 }
 
-impl Header {
+impl ExtentHeader {
     /// Makes it that of a new extent.
     pub(crate) fn reset(&self) {
         // Relaxed: nobody else knows the extent; the ring publishes it.
@@ -53,7 +53,7 @@ pub(crate) struct Returns {
 
 impl Returns {
     /// Returns one loan of the extent that this header precedes.
-    pub(crate) fn give_back(&self, extent: u64, header: &Header) {
+    pub(crate) fn give_back(&self, extent: u64, header: &ExtentHeader) {
         // Release: all that this process read and wrote in the extent comes before; pairs with the swap
         // in `collect`.
         if header.loans.fetch_add(1, Ordering::Release) != 0 {
@@ -76,7 +76,7 @@ impl Returns {
     pub(crate) fn collect<'a>(
         &self,
         at_most: usize,
-        header: impl Fn(u64) -> Option<&'a Header>,
+        header: impl Fn(u64) -> Option<&'a ExtentHeader>,
         mut found: impl FnMut(u64, u32),
     ) {
         // Almost always there is nothing; a look is cheaper than a swap.

@@ -44,14 +44,14 @@ impl std::fmt::Display for BrokenRing {
 /// A cache line of its own, so that the two sides do not slow each other down.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 /// See the module. All zeros is an empty ring.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Ring<const N: usize> {
-    tail: Line<AtomicU32>,
-    head: Line<AtomicU32>,
+    tail: CacheLine<AtomicU32>,
+    head: CacheLine<AtomicU32>,
     cells: [[AtomicU64; 3]; N],
 }
 
@@ -62,8 +62,8 @@ impl<const N: usize> Ring<N> {
     #[cfg(any(loom, test))]
     pub(crate) fn new() -> Ring<N> {
         Ring {
-            tail: Line::default(),
-            head: Line::default(),
+            tail: CacheLine::default(),
+            head: CacheLine::default(),
             cells: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
         }
     }

@@ -42,9 +42,9 @@ impl Array {
 }
 
 /// A shape as Python has it: a tuple.
-struct Shape(Vec<usize>);
+struct ShapeTuple(Vec<usize>);
 
-impl<'py> IntoPyObject<'py> for Shape {
+impl<'py> IntoPyObject<'py> for ShapeTuple {
     type Target = PyTuple;
     type Output = Bound<'py, PyTuple>;
     type Error = PyErr;
@@ -89,8 +89,8 @@ fn format(dtype: DType) -> &'static CStr {
 impl Array {
     /// The shape.
     #[getter]
-    fn shape(&self) -> Shape {
-        Shape(self.spot.shape.to_vec())
+    fn shape(&self) -> ShapeTuple {
+        ShapeTuple(self.spot.shape.to_vec())
     }
 
     /// The dtype's name.

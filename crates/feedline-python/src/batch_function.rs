@@ -29,7 +29,7 @@ pub(crate) struct BatchFunction {
     before: Before,
     numpy: Output,
     /// Learned of the first batch.
-    made: OnceLock<Made>,
+    made: OnceLock<Returned>,
 }
 
 /// What the function gets.
@@ -56,13 +56,13 @@ impl Before {
 }
 
 /// What a function returns.
-struct Made {
+struct Returned {
     /// Whether it answers with a dict.
     named: bool,
-    fields: Vec<MadeField>,
+    fields: Vec<ReturnedField>,
 }
 
-struct MadeField {
+struct ReturnedField {
     name: String,
     kind: Kind,
     /// Those of the first batch, without its first axis; they are for people to read.
@@ -114,8 +114,8 @@ impl BatchFunction {
         let function = functions.add(py, function)?;
         let made = OnceLock::new();
         if let Some((fields, named)) = known {
-            let fields = fields.into_iter().map(MadeField::known).collect::<PyResult<_>>()?;
-            made.get_or_init(|| Made { named, fields });
+            let fields = fields.into_iter().map(ReturnedField::known).collect::<PyResult<_>>()?;
+            made.get_or_init(|| Returned { named, fields });
         }
         let numpy = Output::named(py, "numpy")?;
         Ok(BatchFunction { function, number, takes_dict, before, numpy, made })
@@ -123,8 +123,8 @@ impl BatchFunction {
 
     /// Its fields, and whether they are named; `None` before the first batch.
     pub(crate) fn fields(&self) -> Option<(Vec<Described>, bool)> {
-        let Made { named, fields } = self.made.get()?;
-        let describe = |field: &MadeField| {
+        let Returned { named, fields } = self.made.get()?;
+        let describe = |field: &ReturnedField| {
             let shape = field.shape.iter().copied().map(Some).collect();
             (field.name.clone(), field.dtype.name(), shape, field.kind.name())
         };
@@ -173,9 +173,9 @@ impl BatchFunction {
         let made = match self.made.get() {
             Some(made) => made,
             None => {
-                let fields = values.iter().map(|(name, value)| MadeField::learned(name, value));
+                let fields = values.iter().map(|(name, value)| ReturnedField::learned(name, value));
                 let fields = fields.collect::<PyResult<_>>()?;
-                self.made.get_or_init(|| Made { named, fields })
+                self.made.get_or_init(|| Returned { named, fields })
             }
         };
         let value_of = |name: &str| {
@@ -218,25 +218,25 @@ impl Alter for BatchFunction {
     }
 }
 
-impl MadeField {
-    fn learned(name: &str, value: &Bound<'_, PyAny>) -> PyResult<MadeField> {
+impl ReturnedField {
+    fn learned(name: &str, value: &Bound<'_, PyAny>) -> PyResult<ReturnedField> {
         let kind = Kind::of(value);
         let name = name.to_string();
         if kind != Kind::Numbers {
-            return Ok(MadeField { name, kind, dtype: DType::U8, shape: Vec::new() });
+            return Ok(ReturnedField { name, kind, dtype: DType::U8, shape: Vec::new() });
         }
         let array = numbers(&name, value)?;
         let shape: Vec<usize> = array.getattr("shape")?.extract()?;
         let shape = shape.get(1..).unwrap_or_default().to_vec();
-        Ok(MadeField { name, kind, dtype: dtype_of(&array)?, shape })
+        Ok(ReturnedField { name, kind, dtype: dtype_of(&array)?, shape })
     }
 
-    fn known((name, dtype, shape, rule): KnownField) -> PyResult<MadeField> {
+    fn known((name, dtype, shape, rule): KnownField) -> PyResult<ReturnedField> {
         let refuse = || PyValueError::new_err(format!("field {name:?} cannot be {dtype} {rule}"));
         let kind = Kind::NAMES.iter().find(|(_, known)| *known == rule).map(|(kind, _)| *kind);
         let (kind, dtype) = kind.zip(DType::from_name(&dtype)).ok_or_else(refuse)?;
         let shape = shape.into_iter().flatten().collect();
-        Ok(MadeField { name, kind, dtype, shape })
+        Ok(ReturnedField { name, kind, dtype, shape })
     }
 
     fn write(&self, value: &Bound<'_, PyAny>, out: &mut BatchWriter<'_>) -> PyResult<()> {

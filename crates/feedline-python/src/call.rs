@@ -144,7 +144,7 @@ fn gone() -> PyErr {
     PyReferenceError::new_err("the loader is gone, and its function with it")
 }
 
-type Call = unsafe extern "C-unwind" fn(
+type CallFn = unsafe extern "C-unwind" fn(
     callable: *mut ffi::PyObject,
     arguments: *mut ffi::PyObject,
     keywords: *mut ffi::PyObject,
@@ -162,7 +162,7 @@ unsafe extern "C-unwind" {
 /// PyO3 declares the same function as one that never unwinds. Where both declarations come together in one
 /// module, that of PyO3 wins, and no frame of ours would catch anything; so it is called by an address that
 /// the compiler does not know.
-static CALL: Call = PyObject_Call;
+static CALL: CallFn = PyObject_Call;
 
 /// Stops its thread for good when the stack is unwound past it.
 struct StopHere;

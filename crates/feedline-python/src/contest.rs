@@ -56,7 +56,7 @@ impl NativeContest {
             let requirement = text.parse().map_err(|e| PyValueError::new_err(format!("{e}")))?;
             settings.requirements.push(requirement);
         }
-        let mut header = record::Header::new(settings, sides).map_err(|e| refuse(&e))?;
+        let mut header = record::ContestHeader::new(settings, sides).map_err(|e| refuse(&e))?;
         header.versions.extend(versions.unwrap_or_default());
         let recorder = match out {
             Some(path) => Recorder::append(path).map_err(|e| refuse(&e))?,

@@ -18,7 +18,7 @@ use crate::hold::{Hold, Spot};
 pub(crate) const HOST: (i32, i32) = (1, 0);
 
 #[repr(C)]
-struct Device {
+struct DlDevice {
     kind: i32,
     id: i32,
 }
@@ -33,7 +33,7 @@ struct DataType {
 #[repr(C)]
 struct Tensor {
     data: *mut c_void,
-    device: Device,
+    device: DlDevice,
     ndim: i32,
     dtype: DataType,
     shape: *mut i64,
@@ -59,7 +59,7 @@ struct ManagedVersioned {
 }
 
 /// Either version of a managed tensor.
-trait Envelope: Sized {
+trait ManagedTensor: Sized {
     const NAME: &CStr;
     /// Frees the tensor unless its capsule was consumed.
     const DESTROY: unsafe extern "C" fn(*mut ffi::PyObject);
@@ -68,7 +68,7 @@ trait Envelope: Sized {
     fn tensor(&mut self) -> &mut Tensor;
 }
 
-impl Envelope for Managed {
+impl ManagedTensor for Managed {
     const NAME: &CStr = c"dltensor";
     const DESTROY: unsafe extern "C" fn(*mut ffi::PyObject) = destroy::<Managed>;
 
@@ -81,7 +81,7 @@ impl Envelope for Managed {
     }
 }
 
-impl Envelope for ManagedVersioned {
+impl ManagedTensor for ManagedVersioned {
     const NAME: &CStr = c"dltensor_versioned";
     const DESTROY: unsafe extern "C" fn(*mut ffi::PyObject) = destroy::<ManagedVersioned>;
 
@@ -112,7 +112,7 @@ struct Owned<M> {
     numbers: SmallVec<[i64; 12]>,
 }
 
-impl<M: Envelope> Owned<M> {
+impl<M: ManagedTensor> Owned<M> {
     /// Makes one that belongs to whoever gets the pointer.
     fn leak(spot: &Spot, hold: Hold, dtype: DataType) -> *mut c_void {
         let ndim = spot.shape.len();
@@ -125,7 +125,7 @@ impl<M: Envelope> Owned<M> {
         }
         let tensor = Tensor {
             data: spot.address.cast(),
-            device: Device { kind: HOST.0, id: HOST.1 },
+            device: DlDevice { kind: HOST.0, id: HOST.1 },
             ndim: ndim as i32,
             dtype,
             shape: std::ptr::null_mut(),
@@ -190,7 +190,7 @@ unsafe extern "C" fn delete<M>(managed: *mut M) {
     unsafe { drop(Box::from_raw(managed.cast::<Owned<M>>())) }
 }
 
-unsafe extern "C" fn destroy<M: Envelope>(capsule: *mut ffi::PyObject) {
+unsafe extern "C" fn destroy<M: ManagedTensor>(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls this with the capsule and the GIL. A consumed capsule has another name, and
     // its pointer is the consumer's; one that still has our name owns what `Owned::leak` made.
     unsafe {

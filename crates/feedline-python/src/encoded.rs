@@ -71,7 +71,7 @@ pub(crate) fn open_tar(
     buffer: u64,
     progress: bool,
 ) -> PyResult<Source> {
-    let options = tar::Options { parts, cache_dir, max_bytes };
+    let options = tar::TarOptions { parts, cache_dir, max_bytes };
     if streaming {
         let streaming = tar::Streaming { window, buffer };
         let open_shards =

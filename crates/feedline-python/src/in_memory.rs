@@ -11,7 +11,7 @@ pub(crate) struct InMemory {
     rows: u64,
     row_stride: isize,
     /// Axes of one row, outermost first, without those that are contiguous with the next.
-    axes: Vec<Axis>,
+    axes: Vec<Dimension>,
     shape: Vec<usize>,
     /// Bytes that lie next to each other in the innermost run.
     run: usize,
@@ -20,7 +20,7 @@ pub(crate) struct InMemory {
     _owner: Py<PyAny>,
 }
 
-struct Axis {
+struct Dimension {
     length: usize,
     stride: isize,
 }
@@ -46,13 +46,13 @@ impl InMemory {
         dtype: DType,
     ) -> InMemory {
         let mut run = dtype.size();
-        let mut axes: Vec<Axis> = Vec::new();
+        let mut axes: Vec<Dimension> = Vec::new();
         for (length, stride) in shape[1..].iter().zip(&strides[1..]).rev() {
             // While everything inside is one run, an axis that steps by exactly that run extends it.
             if axes.is_empty() && (*length == 1 || *stride == run as isize) {
                 run *= length;
             } else {
-                axes.push(Axis { length: *length, stride: *stride });
+                axes.push(Dimension { length: *length, stride: *stride });
             }
         }
         axes.reverse();
@@ -75,7 +75,7 @@ impl InMemory {
     /// `from` is an element of the array from which all `axes` can be walked.
     unsafe fn copy_axes<'a>(
         &self,
-        axes: &[Axis],
+        axes: &[Dimension],
         from: *const u8,
         out: &'a mut [u8],
     ) -> &'a mut [u8] {

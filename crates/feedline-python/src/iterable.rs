@@ -27,9 +27,9 @@ pub(crate) const GIVES: &str = "the iterator gave";
 
 /// Samples of Python iterators.
 #[derive(Clone)]
-pub(crate) struct PyIterable(Arc<Inner>);
+pub(crate) struct PyIterable(Arc<IterableInner>);
 
-struct Inner {
+struct IterableInner {
     factory: Callee,
     /// Which of the pipeline's functions it is.
     number: u64,
@@ -97,7 +97,15 @@ impl PyIterable {
     ) -> PyIterable {
         let names = record.fields.iter().map(|field| field.name().to_string()).collect();
         let shares = keywords.iter().any(|name| name == "rank");
-        PyIterable(Arc::new(Inner { factory, number, keywords, shares, record, names, example }))
+        PyIterable(Arc::new(IterableInner {
+            factory,
+            number,
+            keywords,
+            shares,
+            record,
+            names,
+            example,
+        }))
     }
 
     pub(crate) fn is_named(&self) -> bool {
@@ -251,7 +259,7 @@ impl Iterable for PyIterable {
         attached(|py| {
             let scratch = scratch_of(&self.0.record)?;
             let _making = making([pass.seed, pass.epoch], 0, self.0.number);
-            let Inner { factory, keywords, .. } = &*self.0;
+            let IterableInner { factory, keywords, .. } = &*self.0;
             let figures = [pass.seed, pass.epoch, pass.rank, pass.world];
             let iterator = begin(py, factory, keywords, figures)?;
             let has = |name| iterator.getattr_opt(name).map(|found| found.is_some());
@@ -293,7 +301,7 @@ impl Samples for PySamples {
         self.at += 1;
         self.over = true;
         attached(|py| {
-            let Inner { number, record, .. } = &*self.of.0;
+            let IterableInner { number, record, .. } = &*self.of.0;
             let _making = making([self.pass.seed, self.pass.epoch], at, *number);
             let Some(given) = next(&self.factory.kept(py, self.number)?)? else { return Ok(false) };
             // What cannot be a sample is an error of that one alone.

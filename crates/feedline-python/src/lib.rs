@@ -70,7 +70,7 @@ pub mod _feedline {
     use crate::measures::Measures;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use crate::memory::{Memory, bytes_at, memory_at};
+    use crate::memory::{SharedBytes, bytes_at, memory_at};
     #[pymodule_export]
     use crate::source::Source;
     #[pymodule_export]

@@ -25,7 +25,7 @@ use crate::errors::{self, SampleException};
 use crate::function::take_interrupt;
 use crate::measures::Measures;
 use crate::output::Output;
-use crate::settings::{Settings, unpacked};
+use crate::settings::{SettingsDict, unpacked};
 use crate::source::Source;
 use crate::state;
 use crate::trim;
@@ -49,7 +49,7 @@ pub struct NativeLoader {
     /// Whether batches are dicts by name rather than tuples.
     named: bool,
     /// Where each epoch shows how far it is.
-    display: Display,
+    display: ProgressTo,
     /// Set where batches are what a Python function has made of them.
     remade: Option<Arc<BatchFunction>>,
     /// What its workers call.
@@ -57,7 +57,7 @@ pub struct NativeLoader {
 }
 
 /// Where epochs show how far they are.
-enum Display {
+enum ProgressTo {
     Nowhere,
     /// On standard error: a bar, or lines in a log.
     Stderr,
@@ -65,13 +65,13 @@ enum Display {
     Python(Py<PyAny>),
 }
 
-impl Display {
-    fn of(given: Option<Bound<'_, PyAny>>) -> PyResult<Display> {
+impl ProgressTo {
+    fn of(given: Option<Bound<'_, PyAny>>) -> PyResult<ProgressTo> {
         Ok(match given {
-            None => Display::Nowhere,
-            Some(begin) if begin.is_callable() => Display::Python(begin.unbind()),
-            Some(whether) if whether.extract()? => Display::Stderr,
-            Some(_) => Display::Nowhere,
+            None => ProgressTo::Nowhere,
+            Some(begin) if begin.is_callable() => ProgressTo::Python(begin.unbind()),
+            Some(whether) if whether.extract()? => ProgressTo::Stderr,
+            Some(_) => ProgressTo::Nowhere,
         })
     }
 }
@@ -106,7 +106,7 @@ fn release(loader: Option<Arc<feedline::Loader>>) {
 #[pymethods]
 impl NativeLoader {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        if let Display::Python(begin) = &self.display {
+        if let ProgressTo::Python(begin) = &self.display {
             visit.call(begin)?;
         }
         self.functions.traverse(&visit)
@@ -122,11 +122,11 @@ impl NativeLoader {
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<NativeLoader> {
         let output = Arc::new(Output::named(py, output)?);
-        let settings = Settings::new("a loader", settings);
+        let settings = SettingsDict::new("a loader", settings);
         let mut builder = describe(source, &settings)?;
         let pinned = settings.get_if("pin_memory")?.unwrap_or(false);
         let progress: Option<Bound<'_, PyAny>> = settings.get_if("progress")?;
-        let display = Display::of(progress)?;
+        let display = ProgressTo::of(progress)?;
         settings.finish()?;
         if pinned {
             match CudaHostMemory::open(None) {
@@ -162,9 +162,9 @@ impl NativeLoader {
         }
         let token = loader.start_epoch();
         let (meter, show) = match &self.display {
-            Display::Nowhere => (None, None),
-            Display::Stderr => (Some(Meter::new(loader.left())), None),
-            Display::Python(begin) => {
+            ProgressTo::Nowhere => (None, None),
+            ProgressTo::Stderr => (Some(Meter::new(loader.left())), None),
+            ProgressTo::Python(begin) => {
                 let show = begin.bind(py).call1((loader.left(),))?.unbind();
                 (Some(Meter::told(loader.left())), Some(show))
             }
@@ -525,7 +525,7 @@ fn listed(indices: &[u8]) -> Order {
 }
 
 /// In which order samples come.
-fn order(source: &Source, settings: &Settings<'_, '_>) -> PyResult<Order> {
+fn order(source: &Source, settings: &SettingsDict<'_, '_>) -> PyResult<Order> {
     let shuffle: bool = settings.get_if("shuffle")?.unwrap_or(false);
     let chosen = settings.numbers_if("indices", u64::from_ne_bytes)?;
     let weights = settings.numbers_if("weights", f64::from_ne_bytes)?;
@@ -553,7 +553,7 @@ fn order(source: &Source, settings: &Settings<'_, '_>) -> PyResult<Order> {
 }
 
 /// Turns the keyword arguments into a builder.
-fn describe(source: &Source, settings: &Settings<'_, '_>) -> PyResult<LoaderBuilder> {
+fn describe(source: &Source, settings: &SettingsDict<'_, '_>) -> PyResult<LoaderBuilder> {
     let mut builder = feedline::Loader::builder(source.loaded()).copies_strings(true);
     builder = builder.order(order(source, settings)?);
     if let Some(apart) = settings.get_if("epochs_apart")? {
@@ -631,4 +631,4 @@ fn describe(source: &Source, settings: &Settings<'_, '_>) -> PyResult<LoaderBuil
 }
 
 /// The parts of a mixture.
-pub(crate) type Parts = Vec<plan::Part>;
+pub(crate) type MixedParts = Vec<plan::Part>;

@@ -13,7 +13,7 @@ use pyo3::types::PyByteArray;
 /// They belong to an extent of shared memory, which goes back when the last view of it dies, or to
 /// another object, which lives as long.
 #[pyclass(frozen, module = "feedline._feedline")]
-pub struct Memory {
+pub struct SharedBytes {
     address: usize,
     len: isize,
     _owner: Owner,
@@ -26,26 +26,26 @@ enum Owner {
     Object(Py<PyAny>),
 }
 
-impl Memory {
-    pub(crate) fn lent(loan: Loan) -> Memory {
+impl SharedBytes {
+    pub(crate) fn lent(loan: Loan) -> SharedBytes {
         let address = loan.pointer().as_ptr() as usize;
-        Memory { address, len: loan.len() as isize, _owner: Owner::Loan(loan) }
+        SharedBytes { address, len: loan.len() as isize, _owner: Owner::Loan(loan) }
     }
 
-    pub(crate) fn own(extent: Extent) -> Memory {
+    pub(crate) fn own(extent: Extent) -> SharedBytes {
         let address = extent.pointer().as_ptr() as usize;
-        Memory { address, len: extent.len() as isize, _owner: Owner::Extent(extent) }
+        SharedBytes { address, len: extent.len() as isize, _owner: Owner::Extent(extent) }
     }
 }
 
 #[pymethods]
-impl Memory {
+impl SharedBytes {
     fn __len__(&self) -> usize {
         self.len as usize
     }
 
     fn __repr__(&self) -> String {
-        format!("Memory({} bytes)", self.len)
+        format!("SharedBytes({} bytes)", self.len)
     }
 
     unsafe fn __getbuffer__(
@@ -82,8 +82,8 @@ fn checked(address: usize, len: usize) -> PyResult<isize> {
 
 /// The `len` bytes at an address, which belong to `owner`. Whoever calls knows that they are there.
 #[pyfunction]
-pub(crate) fn memory_at(address: usize, len: usize, owner: Py<PyAny>) -> PyResult<Memory> {
-    Ok(Memory { address, len: checked(address, len)?, _owner: Owner::Object(owner) })
+pub(crate) fn memory_at(address: usize, len: usize, owner: Py<PyAny>) -> PyResult<SharedBytes> {
+    Ok(SharedBytes { address, len: checked(address, len)?, _owner: Owner::Object(owner) })
 }
 
 /// A copy of the `len` bytes at an address. Whoever calls knows that they are there.

@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use feedline::Dataset;
 use feedline::ops::image::op::{
-    AugMix, AutoAugment, CenterCrop, ColorJitter, CornerCrop, Elastic, Erasure, GaussianBlur,
-    Grayscale, Operation, OperationError, Place, Policy, RandAugment, RandomAffine, RandomApply,
-    RandomChoice, RandomCrop, RandomErasing, RandomHorizontalFlip, RandomOrder, RandomPerspective,
-    RandomResizedCrop, RandomRotation, RandomTone, RandomVerticalFlip, Resize, TrivialAugmentWide,
+    AugMix, AutoAugment, AutoAugmentPolicy, CenterCrop, ColorJitter, CornerCrop, Elastic, Erasure,
+    GaussianBlur, Grayscale, Operation, OperationError, Place, RandAugment, RandomAffine,
+    RandomApply, RandomChoice, RandomCrop, RandomErasing, RandomHorizontalFlip, RandomOrder,
+    RandomPerspective, RandomResizedCrop, RandomRotation, RandomTone, RandomVerticalFlip, Resize,
+    TrivialAugmentWide,
 };
 use feedline::ops::image::{
-    Action, Border, Color, Drawn, Dtype, Fill, Interpolation, Layout, Limits, Options, Program,
-    Size, Step, Tone,
+    Action, Border, Color, Drawn, Dtype, Fill, Interpolation, Layout, Limits, Program,
+    ProgramOptions, Size, Step, Tone,
 };
 use feedline::sources::{
-    Axes, Encoded, ImageArrays, ImageField, Pictures, PicturesError, Reading, Rows, Table,
+    Axes, Encoded, ImageArrays, ImageField, Pictures, PicturesError, Reading, RowTable, Rows,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::settings::Settings;
+use crate::settings::SettingsDict;
 use crate::source::Source;
 
 /// What layouts are called.
@@ -29,12 +30,12 @@ pub(crate) const LAYOUTS: [(&str, Layout); 2] = [("chw", Layout::Chw), ("hwc", L
 /// A call: its name and its arguments, which the Python side has completed and checked for type.
 pub(crate) type Call<'py> = (String, Bound<'py, PyDict>);
 
-fn size(given: &Settings<'_, '_>, name: &str) -> PyResult<Size> {
+fn size(given: &SettingsDict<'_, '_>, name: &str) -> PyResult<Size> {
     let (height, width) = given.get(name)?;
     Ok(Size::new(height, width))
 }
 
-fn interpolation(given: &Settings<'_, '_>) -> PyResult<Interpolation> {
+fn interpolation(given: &SettingsDict<'_, '_>) -> PyResult<Interpolation> {
     given.choice(
         "interpolation",
         &[
@@ -45,12 +46,12 @@ fn interpolation(given: &Settings<'_, '_>) -> PyResult<Interpolation> {
     )
 }
 
-fn smooth(given: &Settings<'_, '_>) -> PyResult<bool> {
+fn smooth(given: &SettingsDict<'_, '_>) -> PyResult<bool> {
     Ok(interpolation(given)? == Interpolation::Bilinear)
 }
 
 /// One value, or one for each of three channels.
-fn fill(given: &Settings<'_, '_>, name: &str) -> PyResult<Option<Fill>> {
+fn fill(given: &SettingsDict<'_, '_>, name: &str) -> PyResult<Option<Fill>> {
     let values: Option<Vec<f32>> = given.get(name)?;
     Ok(values.map(|values| match values[..] {
         [r, g, b] => [r, g, b],
@@ -64,7 +65,7 @@ const DEEPEST: usize = 16;
 
 /// The step that a call is, which lies so deep within others.
 fn step((name, arguments): &Call<'_>, depth: usize) -> PyResult<Step> {
-    let given = Settings::new(name, arguments);
+    let given = SettingsDict::new(name, arguments);
     let step = step_of(name, &given, depth)?;
     given.finish()?;
     Ok(step)
@@ -90,14 +91,14 @@ fn chain(name: &str, calls: &[Call<'_>], depth: usize) -> PyResult<Vec<Arc<dyn O
 
 fn chains(
     name: &str,
-    given: &Settings<'_, '_>,
+    given: &SettingsDict<'_, '_>,
     depth: usize,
 ) -> PyResult<Vec<Vec<Arc<dyn Operation>>>> {
     let choices: Vec<Vec<Call<'_>>> = given.get("choices")?;
     choices.iter().map(|calls| chain(name, calls, depth)).collect()
 }
 
-fn step_of(name: &str, given: &Settings<'_, '_>, depth: usize) -> PyResult<Step> {
+fn step_of(name: &str, given: &SettingsDict<'_, '_>, depth: usize) -> PyResult<Step> {
     let operation: Result<Arc<dyn Operation>, OperationError> = match name {
         "random_resized_crop" => RandomResizedCrop::new(
             size(given, "size")?,
@@ -170,9 +171,9 @@ fn step_of(name: &str, given: &Settings<'_, '_>, depth: usize) -> PyResult<Step>
         .map(shared),
         "auto_augment" => {
             let policies = [
-                ("imagenet", Policy::ImageNet),
-                ("cifar10", Policy::Cifar10),
-                ("svhn", Policy::Svhn),
+                ("imagenet", AutoAugmentPolicy::ImageNet),
+                ("cifar10", AutoAugmentPolicy::Cifar10),
+                ("svhn", AutoAugmentPolicy::Svhn),
             ];
             let policy = given.choice("policy", &policies)?;
             Ok(shared(AutoAugment::new(policy, smooth(given)?, fill(given, "fill")?)))
@@ -263,7 +264,7 @@ fn shared<O: Operation + 'static>(operation: O) -> Arc<dyn Operation> {
     Arc::new(operation)
 }
 
-fn affine(given: &Settings<'_, '_>) -> PyResult<Result<RandomAffine, OperationError>> {
+fn affine(given: &SettingsDict<'_, '_>) -> PyResult<Result<RandomAffine, OperationError>> {
     let made = RandomAffine::new(given.get("degrees")?);
     let translate: Option<(f64, f64)> = given.get("translate")?;
     let scale: Option<(f64, f64)> = given.get("scale")?;
@@ -289,7 +290,7 @@ fn affine(given: &Settings<'_, '_>) -> PyResult<Result<RandomAffine, OperationEr
 }
 
 /// A program for each view.
-fn compiled(views: &[Vec<Call<'_>>], options: Options) -> PyResult<Vec<Program>> {
+fn compiled(views: &[Vec<Call<'_>>], options: ProgramOptions) -> PyResult<Vec<Program>> {
     let compile = |calls: &Vec<Call<'_>>| {
         let steps = calls.iter().map(|call| step(call, 0)).collect::<PyResult<Vec<_>>>()?;
         Program::compile(steps, options).map_err(refuse)
@@ -309,7 +310,7 @@ pub(crate) fn arrays(
     views: &[Vec<Call<'_>>],
     settings: &Bound<'_, PyDict>,
 ) -> PyResult<(ImageArrays, Vec<Vec<String>>)> {
-    let given = Settings::new("images", settings);
+    let given = SettingsDict::new("images", settings);
     let limits = Limits { pixels: given.get("max_pixels")?, bytes: given.get("max_bytes")? };
     let axes = [
         ("auto", None),
@@ -343,13 +344,13 @@ pub(crate) fn pictures(
     views: &[Vec<Call<'_>>],
     settings: &Bound<'_, PyDict>,
 ) -> PyResult<(Pictures, Vec<Vec<String>>)> {
-    let given = Settings::new("images", settings);
-    let options = Options {
+    let given = SettingsDict::new("images", settings);
+    let options = ProgramOptions {
         color: given.choice("color", &[("rgb", Color::Rgb), ("gray", Color::Gray)])?,
         limits: Limits { pixels: given.get("max_pixels")?, bytes: given.get("max_bytes")? },
         orientation: given.get("orientation")?,
         exact: given.get("exact")?,
-        ..Options::default()
+        ..ProgramOptions::default()
     };
     let programs = compiled(views, options)?;
     let words = programs.iter().map(Program::describe).collect();
@@ -400,7 +401,7 @@ pub(crate) fn pictures(
         if let Some((values, offsets)) = given.get::<Option<(Vec<u8>, Vec<usize>)>>(name)? {
             let values = values.as_chunks::<4>().0.iter().map(|b| f32::from_ne_bytes(*b)).collect();
             let columns = if name == "boxes" { 4 } else { 2 };
-            let table = Table::new(columns, values, offsets).map(Arc::new).ok_or_else(|| {
+            let table = RowTable::new(columns, values, offsets).map(Arc::new).ok_or_else(|| {
                 PyValueError::new_err(format!("{name} must have {columns} numbers each"))
             })?;
             made = match name {

@@ -41,11 +41,11 @@ struct WaitingViews {
 /// One array of one block.
 struct WaitingView {
     spot: Spot,
-    views: Vec<View>,
+    views: Vec<PreparedView>,
 }
 
 /// A view that waits.
-struct View {
+struct PreparedView {
     /// `None` once it has gone out.
     object: Option<Py<PyAny>>,
     /// That part of it that the garbage collector knew of: itself, or what it is based on.
@@ -93,7 +93,7 @@ impl Prepared {
         }
         let mut views = Vec::with_capacity(AT_ONCE - 1);
         while views.len() < AT_ONCE - 1 {
-            match View::made(py, &spot, maker) {
+            match PreparedView::made(py, &spot, maker) {
                 Ok(Some(view)) => views.push(view),
                 _ => break,
             }
@@ -137,9 +137,9 @@ impl WaitingViews {
     }
 }
 
-impl View {
+impl PreparedView {
     /// Makes one, unless its maker copies.
-    fn made(py: Python<'_>, spot: &Spot, maker: &impl MakeView) -> PyResult<Option<View>> {
+    fn made(py: Python<'_>, spot: &Spot, maker: &impl MakeView) -> PyResult<Option<PreparedView>> {
         let hold = Hold::empty();
         let object = maker.make(py, spot, hold.clone())?;
         // Who copied the bytes has no share any more, and would show old ones later.
@@ -154,7 +154,7 @@ impl View {
             unsafe { ffi::PyObject_GC_UnTrack(part.as_ptr().cast()) };
         }
         let hidden = is_known.then(|| part.unbind());
-        Ok(Some(View { object: Some(object.unbind()), hidden, hold }))
+        Ok(Some(PreparedView { object: Some(object.unbind()), hidden, hold }))
     }
 
     /// Shows the array from now on.
@@ -172,7 +172,7 @@ impl View {
     }
 }
 
-impl Drop for View {
+impl Drop for PreparedView {
     fn drop(&mut self) {
         // Some types expect to be tracked when they are freed. Without an interpreter nothing is freed.
         if self.hidden.is_some() && Python::try_attach(|py| self.show(py)).is_none() {

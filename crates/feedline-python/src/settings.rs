@@ -8,16 +8,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 /// The entries of a dict, and which of them were asked for.
-pub(crate) struct Settings<'a, 'py> {
+pub(crate) struct SettingsDict<'a, 'py> {
     /// Whose settings they are, for messages.
     of: &'a str,
     entries: &'a Bound<'py, PyDict>,
     asked: RefCell<Vec<String>>,
 }
 
-impl<'a, 'py> Settings<'a, 'py> {
-    pub(crate) fn new(of: &'a str, entries: &'a Bound<'py, PyDict>) -> Settings<'a, 'py> {
-        Settings { of, entries, asked: RefCell::default() }
+impl<'a, 'py> SettingsDict<'a, 'py> {
+    pub(crate) fn new(of: &'a str, entries: &'a Bound<'py, PyDict>) -> SettingsDict<'a, 'py> {
+        SettingsDict { of, entries, asked: RefCell::default() }
     }
 
     /// An entry that must be there, `None` or not.

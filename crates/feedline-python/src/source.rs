@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
 use feedline::sources::{
-    Change, Concat, Encoded, ImageArrays, Iterated, Mixing, Mixture, Pictures, Select, SourceError,
-    Watch, Zip, files, only,
+    Concat, Encoded, ImageArrays, Iterated, MixKind, Mixing, PassChange, Pictures, Select,
+    SourceError, Watch, Zip, files, only,
 };
 use feedline::{Alter, DType, Dataset, Form, Ragged, plan};
 use feedline_bench::Traced;
@@ -21,7 +21,7 @@ use crate::call::Functions;
 use crate::function::{Inferred, PyMap};
 use crate::in_memory::InMemory;
 use crate::iterable::PyIterable;
-use crate::loader::Parts;
+use crate::loader::MixedParts;
 use crate::pictures::{Call, LAYOUTS};
 use crate::settings::choice;
 use crate::trace::Trace;
@@ -33,14 +33,14 @@ use crate::{encoded, errors, pictures};
 pub struct Source {
     dataset: Arc<dyn Dataset>,
     /// Set where the dataset is a mixture: its parts and their weights.
-    parts: Option<Parts>,
+    parts: Option<MixedParts>,
     /// Set where samples are just what a file holds: what operations that decode take instead of the
     /// dataset.
     encoded: Option<Arc<dyn Encoded>>,
     /// Set where samples should be shuffled by shards and windows: the shards' sizes and the window.
     windows: Option<(Arc<[u64]>, u64)>,
     /// Set where the dataset transforms images: what tells what is drawn for them.
-    images: Option<Images>,
+    images: Option<ImageSource>,
     /// How many random streams of each sample its image operations draw from.
     lanes: u64,
     /// What is done to whole batches, in order.
@@ -52,7 +52,7 @@ pub struct Source {
     /// What the dataset calls.
     functions: Functions,
     /// What becomes of the order of an iterable dataset's samples.
-    changes: Vec<Change>,
+    changes: Vec<PassChange>,
 }
 
 /// How many shards may be shuffled, each counted as often as it is repeated.
@@ -60,7 +60,7 @@ const MOST_SHARDS: usize = 1 << 24;
 
 /// A dataset that transforms images.
 #[derive(Clone)]
-enum Images {
+enum ImageSource {
     /// Of files.
     Encoded(Arc<Pictures>),
     /// Of arrays of bytes.
@@ -214,7 +214,7 @@ impl Source {
         max_bytes: u64,
         progress: bool,
     ) -> PyResult<Source> {
-        let options = files::Options { extensions, classes, allow_empty, max_bytes };
+        let options = files::FileOptions { extensions, classes, allow_empty, max_bytes };
         let open = |watch: Watch<'_>| files::Files::open(path, &options, watch);
         encoded::open(py, "files", progress, open)
     }
@@ -244,12 +244,12 @@ impl Source {
         if let Some(encoded) = self.encoded() {
             let (made, words) = pictures::pictures(py, encoded, &views, settings)?;
             let made = Arc::new(made);
-            let images = Some(Images::Encoded(Arc::clone(&made)));
+            let images = Some(ImageSource::Encoded(Arc::clone(&made)));
             return Ok((Source { images, lanes: 1, ..self.then(py, made) }, words, 0));
         }
         let (made, words) = pictures::arrays(self.dataset(), self.lanes, &views, settings)?;
         let (first, made) = (made.first_view(), Arc::new(made));
-        let (images, parts) = (Some(Images::Arrays(Arc::clone(&made))), self.parts.clone());
+        let (images, parts) = (Some(ImageSource::Arrays(Arc::clone(&made))), self.parts.clone());
         let source = Source { images, parts, lanes: self.lanes + 1, ..self.then(py, made) };
         Ok((source, words, first))
     }
@@ -264,7 +264,7 @@ impl Source {
         fields: (Vec<usize>, String),
         label: usize,
     ) -> PyResult<Source> {
-        const WAYS: [(&str, Mixture); 2] = [("mixup", Mixture::MixUp), ("cutmix", Mixture::CutMix)];
+        const WAYS: [(&str, MixKind); 2] = [("mixup", MixKind::MixUp), ("cutmix", MixKind::CutMix)];
         let way = |(name, alpha): (String, f64)| Ok((choice("way", &name, &WAYS)?, alpha));
         let (pictures, layout) = fields;
         let layout = choice("layout", &layout, &LAYOUTS)?;
@@ -292,8 +292,8 @@ impl Source {
             let key = feedline::SampleKey { seed, epoch, index: feedline::SampleIndex(asked) };
             let index = feedline::SampleIndex(index);
             match made {
-                Images::Encoded(made) => made.draw(index, key),
-                Images::Arrays(made) => made.draw(index, key),
+                ImageSource::Encoded(made) => made.draw(index, key),
+                ImageSource::Arrays(made) => made.draw(index, key),
             }
         });
         let (_, views) = drawn.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
@@ -416,9 +416,12 @@ impl Source {
 
     /// The samples of an iterable dataset: the first so many, all but those, or shuffled in a buffer of so many.
     fn iterated(&self, py: Python<'_>, change: &str, count: u64) -> PyResult<Source> {
-        let shuffle = Change::Shuffle(usize::try_from(count).unwrap_or(usize::MAX));
-        let changes =
-            [("take", Change::Take(count)), ("skip", Change::Skip(count)), ("shuffle", shuffle)];
+        let shuffle = PassChange::Shuffle(usize::try_from(count).unwrap_or(usize::MAX));
+        let changes = [
+            ("take", PassChange::Take(count)),
+            ("skip", PassChange::Skip(count)),
+            ("shuffle", shuffle),
+        ];
         let change = choice("change", change, &changes)?;
         let (images, alters) = (self.images.clone(), self.alters.clone());
         let (encoded, remade) = (self.encoded(), self.remade.clone());

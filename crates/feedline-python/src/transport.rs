@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::ipc_error;
-use crate::memory::Memory;
+use crate::memory::SharedBytes;
 
 /// How long the main process sleeps before it looks again: a worker may have been killed between sending and
 /// ringing, and a signal may have come just before the sleep.
@@ -46,7 +46,7 @@ impl Deadline {
 }
 
 /// A worker's number, the payload and the buffers.
-type Arrived<'py> = (usize, Bound<'py, PyBytes>, Vec<Memory>);
+type Arrived<'py> = (usize, Bound<'py, PyBytes>, Vec<SharedBytes>);
 
 fn payload<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, message.payload_len(), |to| {
@@ -109,7 +109,8 @@ impl TransportHub {
             match received.map_err(|e| ipc_error(py, &e))? {
                 Received::Message(mut message) => {
                     let payload = payload(py, &message)?;
-                    let buffers = message.take_buffers().into_iter().map(Memory::lent).collect();
+                    let buffers =
+                        message.take_buffers().into_iter().map(SharedBytes::lent).collect();
                     return Ok(Some((message.worker(), payload, buffers)));
                 }
                 Received::Closed => return Ok(None),
@@ -178,8 +179,8 @@ impl TransportEnd {
     }
 
     /// Memory that goes to the main process without a copy when it is sent.
-    fn allocate(&self, py: Python<'_>, nbytes: usize) -> PyResult<Memory> {
-        Ok(Memory::own(self.end.allocate(nbytes).map_err(|e| ipc_error(py, &e))?))
+    fn allocate(&self, py: Python<'_>, nbytes: usize) -> PyResult<SharedBytes> {
+        Ok(SharedBytes::own(self.end.allocate(nbytes).map_err(|e| ipc_error(py, &e))?))
     }
 
     /// Sends a payload with its buffers; waits while there is no room.

@@ -32,7 +32,7 @@ pub struct Window {
 /// A part of a picture in whole pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Area {
+pub struct PixelArea {
     pub x: usize,
     pub y: usize,
     pub width: usize,
@@ -41,7 +41,7 @@ pub struct Area {
 
 /// Pixels to read: those of the area, in rows of `width` pixels.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct SourcePixels<'a> {
     /// All rows, one after the other.
     pub pixels: &'a [u8],
     /// Pixels of a row.
@@ -49,10 +49,10 @@ pub struct Source<'a> {
     /// Bytes of a pixel: 1, 3 or 4.
     pub channels: usize,
     /// The part that counts.
-    pub area: Area,
+    pub area: PixelArea,
 }
 
-impl Source<'_> {
+impl SourcePixels<'_> {
     /// The area's pixels without gaps.
     pub fn copy_to(&self, to: &mut [u8]) {
         let (stride, row) = (self.width * self.channels, self.area.width * self.channels);
@@ -84,7 +84,7 @@ impl Resizer {
     /// With the reason, if the pixels are not as many as the sizes say.
     pub fn resize(
         &mut self,
-        from: Source<'_>,
+        from: SourcePixels<'_>,
         window: Window,
         filter: Filter,
         to: &mut [u8],

@@ -8,7 +8,7 @@ use feedline_core::{Cause, Dataset, Field, Iterable, Pass, Sample, SampleIndex, 
 /// What becomes of the samples of a pass, whatever is done to each of them later.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Change {
+pub enum PassChange {
     /// Only the first so many.
     Take(u64),
     /// All but the first so many.
@@ -20,17 +20,17 @@ pub enum Change {
 
 /// An iterable dataset whose passes are changed, one change after the other.
 ///
-/// Iterators tell where they are through [`Change::Take`] and [`Change::Skip`]. What waits in the buffer of a
-/// [`Change::Shuffle`] is no part of a state: a loader that resumes goes through the epoch again from its start, to
+/// Iterators tell where they are through [`PassChange::Take`] and [`PassChange::Skip`]. What waits in the buffer of a
+/// [`PassChange::Shuffle`] is no part of a state: a loader that resumes goes through the epoch again from its start, to
 /// the same place. The buffer is not part of the loader's byte budget.
 pub struct Iterated<D: ?Sized> {
-    changes: Vec<Change>,
+    changes: Vec<PassChange>,
     inner: Arc<D>,
 }
 
 impl<D: Dataset + ?Sized> Iterated<D> {
     /// Changes the passes of an iterable dataset; of another one there are none.
-    pub fn new(inner: Arc<D>, changes: Vec<Change>) -> Iterated<D> {
+    pub fn new(inner: Arc<D>, changes: Vec<PassChange>) -> Iterated<D> {
         Iterated { changes, inner }
     }
 }
@@ -71,13 +71,13 @@ impl<D: Dataset + ?Sized> Iterable for Iterated<D> {
         let mut samples = inner.iterate(pass)?;
         for (number, change) in self.changes.iter().enumerate() {
             samples = match *change {
-                Change::Take(left) => Box::new(Take { inner: samples, left }),
-                Change::Skip(count) => Box::new(Skip { inner: samples, count, skipped: false }),
-                Change::Shuffle(size) => {
+                PassChange::Take(left) => Box::new(Take { inner: samples, left }),
+                PassChange::Skip(count) => Box::new(Skip { inner: samples, count, skipped: false }),
+                PassChange::Shuffle(size) => {
                     let rank = if inner.shares() { pass.rank } else { 0 };
                     let draws = Stream::of_pass(pass.seed, pass.epoch, rank, number as u64);
-                    let waiting = Waiting::More;
-                    Box::new(Buffer {
+                    let waiting = AfterBuffer::More;
+                    Box::new(ShuffleBuffer {
                         inner: samples,
                         size: size.max(1),
                         held: Vec::new(),
@@ -151,45 +151,45 @@ impl Samples for Skip {
 }
 
 /// A shuffle buffer.
-struct Buffer {
+struct ShuffleBuffer {
     inner: Box<dyn Samples>,
     size: usize,
     held: Vec<Vec<u8>>,
-    waiting: Waiting,
+    waiting: AfterBuffer,
     draws: Stream,
 }
 
 /// What comes when the buffer is empty.
-enum Waiting {
+enum AfterBuffer {
     More,
     End,
     Failure(Cause),
 }
 
-impl Buffer {
+impl ShuffleBuffer {
     fn fill(&mut self) {
-        while self.held.len() < self.size && matches!(self.waiting, Waiting::More) {
+        while self.held.len() < self.size && matches!(self.waiting, AfterBuffer::More) {
             let mut raw = Vec::new();
             match self.inner.next(&mut raw) {
                 Ok(true) => self.held.push(raw),
-                Ok(false) => self.waiting = Waiting::End,
+                Ok(false) => self.waiting = AfterBuffer::End,
                 // What came before it is delivered before it.
-                Err(cause) => self.waiting = Waiting::Failure(cause),
+                Err(cause) => self.waiting = AfterBuffer::Failure(cause),
             }
         }
     }
 }
 
-impl Samples for Buffer {
+impl Samples for ShuffleBuffer {
     fn next(&mut self, raw: &mut Vec<u8>) -> Result<bool, Cause> {
         self.fill();
         if self.held.is_empty() {
-            return match std::mem::replace(&mut self.waiting, Waiting::End) {
-                Waiting::Failure(cause) => {
-                    self.waiting = Waiting::More;
+            return match std::mem::replace(&mut self.waiting, AfterBuffer::End) {
+                AfterBuffer::Failure(cause) => {
+                    self.waiting = AfterBuffer::More;
                     Err(cause)
                 }
-                Waiting::More | Waiting::End => Ok(false),
+                AfterBuffer::More | AfterBuffer::End => Ok(false),
             };
         }
         let drawn = self.draws.below(self.held.len() as u64) as usize;

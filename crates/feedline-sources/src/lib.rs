@@ -105,14 +105,14 @@ pub use encoded::Encoded;
 pub use error::SourceError;
 pub(crate) use escape::escaped;
 pub use gather::gather;
-pub use iterated::{Change, Iterated};
+pub use iterated::{Iterated, PassChange};
 pub use only::only;
 #[cfg(feature = "npy")]
 pub use parts::Parts;
 #[cfg(feature = "image")]
 pub use pictures::{
-    Axes, ImageArrays, ImageField, ImageFieldError, Mixing, MixingError, Mixture, Pictures,
-    PicturesError, Rows, Table,
+    Axes, ImageArrays, ImageField, ImageFieldError, MixKind, Mixing, MixingError, Pictures,
+    PicturesError, RowTable, Rows,
 };
 #[cfg(feature = "npy")]
 pub use reading::{KEY, Reading, ReadingError, parse_label};

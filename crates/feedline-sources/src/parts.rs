@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use feedline_core::{Cause, DType, Dataset, Field, Iterable, Sample, SampleIndex};
 
-use crate::some_parts::{SomeParts, Wanted};
+use crate::some_parts::{FieldSource, SomeParts};
 use crate::{Encoded, Reading};
 
 /// The parts of encoded samples as fields: labels as numbers, text as text, arrays as arrays, and
@@ -60,8 +60,8 @@ impl Dataset for Parts {
 
     fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
         let wanted = |field: &usize| match self.readings.get(*field) {
-            Some(reading) => Wanted::Part(*field, reading.clone()),
-            None => Wanted::Label,
+            Some(reading) => FieldSource::Part(*field, reading.clone()),
+            None => FieldSource::Label,
         };
         let all = self.fields();
         let named = fields.iter().map(|field| all.get(*field).cloned()).collect::<Option<_>>()?;

@@ -2,7 +2,7 @@
 
 use feedline_core::{Cause, DType, Field, Sample, SampleIndex};
 
-use crate::npy::{Header, write_array};
+use crate::npy::{NpyHeader, write_array};
 use crate::{Encoded, escaped};
 
 /// Extensions of labels, as webdataset has them.
@@ -113,7 +113,7 @@ impl Reading {
         } else if kind == "npy" && !source.is_empty() {
             let mut raw = Vec::new();
             source.load(SampleIndex(0), &mut raw)?;
-            let header = Header::parse(source.part(SampleIndex(0), &raw, part)?)
+            let header = NpyHeader::parse(source.part(SampleIndex(0), &raw, part)?)
                 .map_err(|e| ReadingError::Header { part: name.to_string(), source: e })?;
             Ok(Reading::Array { dtype: header.dtype(), shape: header.shape().to_vec() })
         } else {
@@ -148,7 +148,7 @@ impl Reading {
             Reading::Label => sample.put(field, &[parse_label(name, bytes)?])?,
             Reading::Array { dtype, shape } => {
                 let part = || name.to_string();
-                let header = Header::parse(bytes)
+                let header = NpyHeader::parse(bytes)
                     .map_err(|source| ReadingError::Header { part: part(), source })?;
                 if header.dtype() != *dtype || header.shape() != shape {
                     let (expected_dtype, expected_shape) = (*dtype, shape.clone());

@@ -8,7 +8,7 @@ use crate::zip::{LENGTH, NOT_OURS};
 use crate::{Encoded, Reading};
 
 /// What becomes a field.
-pub(crate) enum Wanted {
+pub(crate) enum FieldSource {
     /// The class that the source knows.
     Label,
     /// A part that is no picture.
@@ -18,7 +18,7 @@ pub(crate) enum Wanted {
 /// Samples of some parts: what [`Dataset::only`] makes of encoded samples.
 pub(crate) struct SomeParts {
     source: Arc<dyn Encoded>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<FieldSource>,
     fields: Vec<Field>,
     /// Those that are read.
     parts: Vec<usize>,
@@ -28,12 +28,12 @@ impl SomeParts {
     /// `fields` says what each of `wanted` is called.
     pub(crate) fn new(
         source: Arc<dyn Encoded>,
-        wanted: Vec<Wanted>,
+        wanted: Vec<FieldSource>,
         fields: Vec<Field>,
     ) -> SomeParts {
-        let part = |wanted: &Wanted| match wanted {
-            Wanted::Label => None,
-            Wanted::Part(part, _) => Some(*part),
+        let part = |wanted: &FieldSource| match wanted {
+            FieldSource::Label => None,
+            FieldSource::Part(part, _) => Some(*part),
         };
         let parts = wanted.iter().filter_map(part).collect();
         SomeParts { source, wanted, fields, parts }
@@ -69,8 +69,8 @@ impl Dataset for SomeParts {
         let mut lengths = lengths.as_chunks::<LENGTH>().0.iter().map(|n| u64::from_le_bytes(*n));
         for (field, wanted) in self.wanted.iter().enumerate() {
             match wanted {
-                Wanted::Label => sample.put(field, &[self.label(index)?])?,
-                Wanted::Part(part, reading) => {
+                FieldSource::Label => sample.put(field, &[self.label(index)?])?,
+                FieldSource::Part(part, reading) => {
                     let length = lengths.next().and_then(|n| usize::try_from(n).ok());
                     let own;
                     (own, rest) = rest.split_at_checked(length.ok_or(NOT_OURS)?).ok_or(NOT_OURS)?;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::lines::{Lines, clock};
+use crate::lines::{LogLines, clock};
 
 /// Shows how many there are so far, and how fast they come. Where standard error is no terminal, a line
 /// says so every ten seconds, and at the end if it took that long.
@@ -16,13 +16,13 @@ use crate::lines::{Lines, clock};
 /// ```
 #[derive(Debug)]
 pub struct Counter {
-    display: Display,
+    display: CounterDisplay,
 }
 
 #[derive(Debug)]
-enum Display {
+enum CounterDisplay {
     Bar(ProgressBar),
-    Log { lines: Lines, what: String, began: Instant, count: u64, said: bool },
+    Log { lines: LogLines, what: String, began: Instant, count: u64, said: bool },
 }
 
 impl Counter {
@@ -31,15 +31,15 @@ impl Counter {
     pub fn new(what: &str) -> Counter {
         let target = ProgressDrawTarget::stderr();
         if target.is_hidden() {
-            Counter::logged(Lines::to_stderr(), what)
+            Counter::logged(LogLines::to_stderr(), what)
         } else {
             Counter::drawn_to(target, what)
         }
     }
 
-    fn logged(lines: Lines, what: &str) -> Counter {
+    fn logged(lines: LogLines, what: &str) -> Counter {
         let (what, began) = (what.to_string(), Instant::now());
-        Counter { display: Display::Log { lines, what, began, count: 0, said: false } }
+        Counter { display: CounterDisplay::Log { lines, what, began, count: 0, said: false } }
     }
 
     fn drawn_to(target: ProgressDrawTarget, what: &str) -> Counter {
@@ -47,14 +47,14 @@ impl Counter {
             .expect("the template is a constant that the tests have seen");
         let bar = ProgressBar::with_draw_target(None, target).with_style(style);
         bar.set_message(what.to_string());
-        Counter { display: Display::Bar(bar) }
+        Counter { display: CounterDisplay::Bar(bar) }
     }
 
     /// There are `count` by now.
     pub fn show(&mut self, count: u64) {
         match &mut self.display {
-            Display::Bar(bar) => bar.set_position(count),
-            Display::Log { lines, what, began, count: last, said } => {
+            CounterDisplay::Bar(bar) => bar.set_position(count),
+            CounterDisplay::Log { lines, what, began, count: last, said } => {
                 let now = Instant::now();
                 *last = count;
                 if lines.is_due(now) {
@@ -70,8 +70,8 @@ impl Drop for Counter {
     fn drop(&mut self) {
         match &mut self.display {
             // What comes next is not about opening any more.
-            Display::Bar(bar) => bar.finish_and_clear(),
-            Display::Log { lines, what, began, count, said } => {
+            CounterDisplay::Bar(bar) => bar.finish_and_clear(),
+            CounterDisplay::Log { lines, what, began, count, said } => {
                 if *said {
                     let now = Instant::now();
                     lines.write(now, &format!("{count} {what} in {}, opened", clock(now - *began)));
@@ -95,7 +95,7 @@ mod tests {
         let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
         let mut counter = Counter::drawn_to(target, "files");
         counter.show(1_234_567);
-        let Display::Bar(bar) = &counter.display else { panic!("it was given a terminal") };
+        let CounterDisplay::Bar(bar) = &counter.display else { panic!("it was given a terminal") };
         bar.tick();
         assert!(screen.contents().contains("1,234,567 files"), "{}", screen.contents());
         drop(counter);
@@ -104,12 +104,12 @@ mod tests {
 
     #[test]
     fn in_a_log_lines_come_now_and_then_and_the_last_one_has_all() {
-        let (lines, written) = Lines::kept(Duration::from_secs(3600));
+        let (lines, written) = LogLines::kept(Duration::from_secs(3600));
         let mut counter = Counter::logged(lines, "files");
         counter.show(100);
         drop(counter);
         assert_eq!(written.text(), "", "it was quick, so nobody had to wait");
-        let (lines, written) = Lines::kept(Duration::ZERO);
+        let (lines, written) = LogLines::kept(Duration::ZERO);
         let mut counter = Counter::logged(lines, "files");
         counter.show(100);
         counter.show(250);

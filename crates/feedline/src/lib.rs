@@ -68,9 +68,9 @@ pub use feedline_core::{
     BuildError, Cause, Collate, ConsumerStats, DType, Dataset, Delivery, Element, Epoch,
     EpochToken, Error, Failure, Field, FieldError, FieldKey, Form, Group, Iterable, Loader,
     LoaderBuilder, MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory,
-    PageLock, Pass, Plan, Point, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex,
-    SampleKey, SampleView, Samples, Scratch, Stage, StageStats, State, StateError, StatePart,
-    Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan, schedule, simulate,
+    PageLock, Pass, Plan, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex,
+    SampleKey, SampleView, Samples, Scratch, SeriesPoint, Stage, StageStats, State, StateError,
+    StatePart, Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan, schedule, simulate,
     usable_cores,
 };
 #[cfg(feature = "cuda")]

@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Writes lines, at most one in a while.
-pub(crate) struct Lines {
+pub(crate) struct LogLines {
     to: Box<dyn Write + Send>,
     every: Duration,
     last: Instant,
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for LogLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lines").field("every", &self.every).finish_non_exhaustive()
     }
 }
 
-impl Lines {
-    pub(crate) fn to_stderr() -> Lines {
-        Lines { to: Box::new(std::io::stderr()), every: EVERY, last: Instant::now() }
+impl LogLines {
+    pub(crate) fn to_stderr() -> LogLines {
+        LogLines { to: Box::new(std::io::stderr()), every: EVERY, last: Instant::now() }
     }
 
     /// Whether the last line is long enough ago, or the beginning if there was none.
@@ -73,10 +73,10 @@ pub(crate) mod tests {
         }
     }
 
-    impl Lines {
-        pub(crate) fn kept(every: Duration) -> (Lines, Written) {
+    impl LogLines {
+        pub(crate) fn kept(every: Duration) -> (LogLines, Written) {
             let written = Written::default();
-            (Lines { to: Box::new(written.clone()), every, last: Instant::now() }, written)
+            (LogLines { to: Box::new(written.clone()), every, last: Instant::now() }, written)
         }
     }
 

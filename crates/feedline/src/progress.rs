@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use feedline_core::{Batch, Epoch, Error, Loader};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::lines::{Lines, clock};
+use crate::lines::{LogLines, clock};
 
 /// The batches of an epoch, with a bar on standard error that shows how many are done, samples per
 /// second, the share of time spent waiting for batches, and the time left.
@@ -43,7 +43,7 @@ pub struct Progress<I> {
 /// The bar itself, for loops that are no Rust iterators.
 #[derive(Debug)]
 pub struct Meter {
-    display: Display,
+    display: MeterDisplay,
     count: Option<u64>,
     done: u64,
     samples: u64,
@@ -54,9 +54,9 @@ pub struct Meter {
 }
 
 #[derive(Debug)]
-enum Display {
+enum MeterDisplay {
     Bar(ProgressBar),
-    Log(Lines),
+    Log(LogLines),
     /// Whoever asked for the figures shows them.
     Caller,
 }
@@ -121,7 +121,7 @@ impl Meter {
         let count = count.into();
         let target = ProgressDrawTarget::stderr();
         if target.is_hidden() {
-            return Meter::shown_by(Display::Log(Lines::to_stderr()), count);
+            return Meter::shown_by(MeterDisplay::Log(LogLines::to_stderr()), count);
         }
         Meter::drawn_to(target, count)
     }
@@ -129,7 +129,7 @@ impl Meter {
     /// A meter that shows nothing itself: whoever tells it of batches gets [`Figures`] when they are due.
     #[must_use]
     pub fn told(count: impl Into<Option<u64>>) -> Meter {
-        Meter::shown_by(Display::Caller, count.into())
+        Meter::shown_by(MeterDisplay::Caller, count.into())
     }
 
     fn drawn_to(target: ProgressDrawTarget, count: Option<u64>) -> Meter {
@@ -138,10 +138,10 @@ impl Meter {
             .expect("the template is a constant that the tests have seen");
         let bar = ProgressBar::with_draw_target(count, target).with_style(style);
         bar.set_message("waiting for the first");
-        Meter::shown_by(Display::Bar(bar), count)
+        Meter::shown_by(MeterDisplay::Bar(bar), count)
     }
 
-    fn shown_by(display: Display, count: Option<u64>) -> Meter {
+    fn shown_by(display: MeterDisplay, count: Option<u64>) -> Meter {
         let (began, shown, waited) = (None, None, Duration::ZERO);
         Meter { display, count, done: 0, samples: 0, began, waited, shown, over: false }
     }
@@ -152,11 +152,11 @@ impl Meter {
         let now = self.waited_since(asked);
         self.samples += samples;
         self.done += 1;
-        if let Display::Bar(bar) = &self.display {
+        if let MeterDisplay::Bar(bar) = &self.display {
             bar.inc(1);
         }
         let due = match &self.display {
-            Display::Log(lines) => lines.is_due(now),
+            MeterDisplay::Log(lines) => lines.is_due(now),
             _ => self.shown.is_none_or(|shown| now - shown >= PAUSE),
         };
         if due { self.show(now) } else { None }
@@ -180,7 +180,7 @@ impl Meter {
         self.over = true;
         // Nothing was asked for, so there is nothing to say.
         let figures = self.began.and_then(|_| self.show(now));
-        if let Display::Bar(bar) = &self.display {
+        if let MeterDisplay::Bar(bar) = &self.display {
             // What was done stays on the screen.
             bar.abandon();
         }
@@ -206,9 +206,9 @@ impl Meter {
         };
         self.shown = Some(now);
         match &mut self.display {
-            Display::Bar(bar) => bar.set_message(figures.rates()),
-            Display::Log(lines) => lines.write(now, &figures.to_string()),
-            Display::Caller => return Some(figures),
+            MeterDisplay::Bar(bar) => bar.set_message(figures.rates()),
+            MeterDisplay::Log(lines) => lines.write(now, &figures.to_string()),
+            MeterDisplay::Caller => return Some(figures),
         }
         None
     }
@@ -358,8 +358,8 @@ mod tests {
 
     #[test]
     fn without_a_terminal_lines_come_now_and_then_and_at_the_end() {
-        let (lines, written) = Lines::kept(Duration::from_secs(10));
-        let mut meter = Meter::shown_by(Display::Log(lines), Some(100));
+        let (lines, written) = LogLines::kept(Duration::from_secs(10));
+        let mut meter = Meter::shown_by(MeterDisplay::Log(lines), Some(100));
         let began = Instant::now();
         for i in 0..100 {
             // As if each batch had taken a second.
@@ -379,8 +379,8 @@ mod tests {
 
     #[test]
     fn a_line_comes_whenever_the_interval_is_over() {
-        let (lines, written) = Lines::kept(Duration::ZERO);
-        let mut meter = Meter::shown_by(Display::Log(lines), Some(3));
+        let (lines, written) = LogLines::kept(Duration::ZERO);
+        let mut meter = Meter::shown_by(MeterDisplay::Log(lines), Some(3));
         meter.delivered(Instant::now(), 8);
         meter.delivered(Instant::now(), 8);
         drop(meter);
@@ -395,8 +395,8 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_an_epoch_that_nobody_asked_for() {
-        let (lines, written) = Lines::kept(Duration::ZERO);
-        drop(Meter::shown_by(Display::Log(lines), Some(3)));
+        let (lines, written) = LogLines::kept(Duration::ZERO);
+        drop(Meter::shown_by(MeterDisplay::Log(lines), Some(3)));
         assert_eq!(written.text(), "");
     }
 

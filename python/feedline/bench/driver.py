@@ -21,14 +21,14 @@ import numpy as np
 
 import feedline
 from feedline.bench.contestants import NAMES, absence, contestant
-from feedline.bench.jobs import Batch, Job
+from feedline.bench.requests import DeliveredBatch, LoadRequest
 from feedline.bench.workloads import workload
 from feedline.measure import Digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from feedline.bench.jobs import Contestant
+    from feedline.bench.requests import Contestant
 
 #: Waits of so many batches are told one by one.
 MOST_WAITS = 256
@@ -55,7 +55,7 @@ class Driver:
 
     def __init__(self) -> None:
         self._contestants: dict[str, Contestant] = {}
-        self._ready: tuple[Contestant, Job, Mapping[str, Any]] | None = None
+        self._ready: tuple[Contestant, LoadRequest, Mapping[str, Any]] | None = None
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Do what a request asks and return the answer."""
@@ -79,16 +79,16 @@ class Driver:
         return {"contestants": {name: absence(name) for name in NAMES}, "versions": versions}
 
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        loading, job = self._prepare(request)
-        self._ready = (loading, job, request)
+        loading, load_request = self._prepare(request)
+        self._ready = (loading, load_request, request)
         gc.collect()
         return {"ready": True}
 
-    def _prepare(self, request: Mapping[str, Any]) -> tuple[Contestant, Job]:
+    def _prepare(self, request: Mapping[str, Any]) -> tuple[Contestant, LoadRequest]:
         name = request["contestant"]
         if name not in self._contestants:
             self._contestants[name] = contestant(name)
-        job = Job(
+        load_request = LoadRequest(
             described=request["workload"],
             workload=workload(request["workload"]),
             workers=request["workers"],
@@ -97,22 +97,22 @@ class Driver:
             batches=request["batches"],
             trace=request["trace"],
         )
-        return self._contestants[name], job
+        return self._contestants[name], load_request
 
     def _go(self, _: Mapping[str, Any]) -> dict[str, Any]:
         if self._ready is None:
             msg = "nothing is ready; ask to load first"
             raise ValueError(msg)
-        (loading, job, request), self._ready = self._ready, None
+        (loading, load_request, request), self._ready = self._ready, None
         before = _switches()
-        course = Course(loading.load, job, request["step_s"], request["trace"])
+        timed = TimedPass(loading.load, load_request, request["step_s"], request["trace"])
         switched = [now - then for now, then in zip(_switches(), before, strict=True)]
-        return {**course.answer(loading.figures()), "switches": switched}
+        return {**timed.answer(loading.figures()), "switches": switched}
 
     def _save(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        loading, job = self._prepare(request)
+        loading, load_request = self._prepare(request)
         digest, values = Digest(), []
-        for batch in loading.load(job):
+        for batch in loading.load(load_request):
             array = np.asarray(batch.values)
             digest.update(array)
             values.append(array.copy())
@@ -134,11 +134,15 @@ class Driver:
         return measure(request["way"], request["format"], request["bytes"], request["seconds"])
 
 
-class Course:
+class TimedPass:
     """One pass over all batches, timed at every step."""
 
     def __init__(
-        self, load: Callable[[Job], Iterator[Batch]], job: Job, step_s: float, traced: int
+        self,
+        load: Callable[[LoadRequest], Iterator[DeliveredBatch]],
+        load_request: LoadRequest,
+        step_s: float,
+        traced: int,
     ) -> None:
         self.items = self.bytes = 0
         self._step_s = step_s
@@ -147,12 +151,12 @@ class Course:
         self._collated_s: list[float] = []
         self._waits_s: list[float] = []
         self._began = time.monotonic()
-        iterator = load(job)
+        iterator = load(load_request)
         self._started = time.monotonic()
         self._run(iterator)
         self._ended = time.monotonic()
 
-    def _run(self, iterator: Iterator[Batch]) -> None:
+    def _run(self, iterator: Iterator[DeliveredBatch]) -> None:
         while True:
             asked = time.monotonic()
             batch = next(iterator, None)

@@ -43,7 +43,7 @@ AHEAD = 4
 Message = tuple[int, int, np.ndarray]
 
 
-class Format(Protocol):
+class MessageFormat(Protocol):
     """Messages as bytes."""
 
     def encode(self, message: Message) -> bytes:
@@ -147,7 +147,7 @@ class Protobuf:
         return sample.index, sample.label, np.frombuffer(sample.array, np.uint8)
 
 
-FORMATS: dict[str, Callable[[], Format]] = {
+FORMATS: dict[str, Callable[[], MessageFormat]] = {
     "raw": Raw,
     "pickle": Pickle,
     "JSON": Json,
@@ -158,7 +158,7 @@ FORMATS: dict[str, Callable[[], Format]] = {
 class Way(Protocol):
     """A way between a worker and a consumer. What the consumer says are empty requests."""
 
-    def send(self, form: Format, message: Message | None) -> None:
+    def send(self, form: MessageFormat, message: Message | None) -> None:
         """Send a message to the consumer, or that there are no more."""
 
     def receive(self) -> Sequence[Part] | None:
@@ -177,13 +177,13 @@ class Way(Protocol):
         """Let go of what the way needed."""
 
 
-class Queued:
+class Queues:
     """Two queues: of threads, or of processes."""
 
     def __init__(self, there: Any, back: Any) -> None:  # noqa: ANN401 - of either kind
         self._there, self._back = there, back
 
-    def send(self, form: Format, message: Message | None) -> None:
+    def send(self, form: MessageFormat, message: Message | None) -> None:
         """Send a message."""
         self._there.put(None if message is None else form.encode(message))
 
@@ -214,7 +214,7 @@ class Piped:
         self._there = multiprocessing.Pipe(duplex=False)
         self._back = multiprocessing.Pipe(duplex=False)
 
-    def send(self, form: Format, message: Message | None) -> None:
+    def send(self, form: MessageFormat, message: Message | None) -> None:
         """Send a message."""
         self._there[1].send_bytes(b"" if message is None else form.encode(message))
 
@@ -248,7 +248,7 @@ class Shared:
         self._end = self._hub.worker_end(0)
         self._requests, self._may_send = 0, AHEAD
 
-    def send(self, form: Format, message: Message | None) -> None:
+    def send(self, form: MessageFormat, message: Message | None) -> None:
         """Write each part once into shared memory."""
         if message is None:
             self._end.send(b"end", [])
@@ -335,10 +335,10 @@ def measure(way: str, form: str, size: int, seconds: float) -> dict[str, float]:
 
 def _way(way: str) -> Way:
     if way == "threads":
-        return Queued(queue.Queue(AHEAD), queue.Queue(AHEAD))
+        return Queues(queue.Queue(AHEAD), queue.Queue(AHEAD))
     if way == "queue":
         context = multiprocessing.get_context("fork")
-        return Queued(context.Queue(AHEAD), context.Queue(AHEAD))
+        return Queues(context.Queue(AHEAD), context.Queue(AHEAD))
     if way == "pipe":
         return Piped()
     if not hasattr(_feedline, "TransportHub"):
@@ -346,7 +346,7 @@ def _way(way: str) -> Way:
     return Shared()
 
 
-def _serve(way: Way, coding: Format, size: int, seconds: float) -> None:
+def _serve(way: Way, coding: MessageFormat, size: int, seconds: float) -> None:
     """Answer some messages one by one, then send as many as fit into the time."""
     array = np.random.default_rng(0).integers(0, 256, size, np.uint8)
     for index in range(TRIPS):
@@ -361,7 +361,7 @@ def _serve(way: Way, coding: Format, size: int, seconds: float) -> None:
     way.send(coding, None)
 
 
-def _receive(way: Way, decoding: Format, size: int) -> dict[str, float]:
+def _receive(way: Way, decoding: MessageFormat, size: int) -> dict[str, float]:
     trips = []
     for _ in range(TRIPS):
         asked = time.monotonic()
@@ -378,7 +378,7 @@ def _receive(way: Way, decoding: Format, size: int) -> dict[str, float]:
     return {"seconds": seconds, "items": items, "bytes": items * size, "latency_s": latency}
 
 
-def _take(way: Way, decoding: Format, size: int) -> bool:
+def _take(way: Way, decoding: MessageFormat, size: int) -> bool:
     """Take a message and touch its array, as a consumer would; false at the end."""
     parts = way.receive()
     if parts is None:

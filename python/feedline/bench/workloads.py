@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Delay", "Images", "Preprocessed", "Workload", "workload"]
+__all__ = ["Delay", "ImageFolders", "Preprocessed", "Workload", "workload"]
 
 
 #: Mean and standard deviation of ImageNet's channels, by which pictures are normalised.
@@ -63,7 +63,7 @@ class Delay:
         return self._base + np.float32(index % 1024)
 
 
-class Images:
+class ImageFolders:
     """Pictures of class folders, by the standard preprocessing of ImageNet models.
 
     Parameters
@@ -158,7 +158,7 @@ def workload(described: Mapping[str, Any]) -> Workload:
     """
     parameters = dict(described)
     kind = parameters.pop("kind")
-    kinds: dict[str, Any] = {"delay": Delay, "images": Images, "preprocessed": Preprocessed}
+    kinds: dict[str, Any] = {"delay": Delay, "images": ImageFolders, "preprocessed": Preprocessed}
     if kind not in kinds:
         msg = f"no workload {kind!r}; there are: {', '.join(kinds)}"
         raise ValueError(msg)

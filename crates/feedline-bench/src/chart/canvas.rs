@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Form;
+use super::ChartForm;
 
 /// Colours of the series, light then dark. The first is feedline's.
 const SERIES: [(&str, &str); 8] = [
@@ -26,7 +26,7 @@ pub(super) struct Canvas {
     pub(super) height: f64,
     /// Where the chart may begin, below a headline.
     pub(super) top: f64,
-    form: Form,
+    form: ChartForm,
     body: String,
 }
 
@@ -39,11 +39,11 @@ pub(super) enum Anchor {
 }
 
 impl Canvas {
-    pub(super) fn new(form: Form) -> Self {
+    pub(super) fn new(form: ChartForm) -> Self {
         let (width, height) = match form {
-            Form::Wide => (560.0, 340.0),
-            Form::Narrow => (350.0, 300.0),
-            Form::File | Form::Picture => (720.0, 440.0),
+            ChartForm::Wide => (560.0, 340.0),
+            ChartForm::Narrow => (350.0, 300.0),
+            ChartForm::File | ChartForm::Picture => (720.0, 440.0),
         };
         Self { width, height, top: 8.0, form, body: String::new() }
     }
@@ -53,7 +53,7 @@ impl Canvas {
     }
 
     pub(super) fn is_narrow(&self) -> bool {
-        self.form == Form::Narrow
+        self.form == ChartForm::Narrow
     }
 
     /// The width that a text takes, about.
@@ -160,28 +160,30 @@ impl Canvas {
         let (width, height) = (self.width, self.height);
         let (title, caption) = (escaped(title), escaped(caption));
         let style = match self.form {
-            Form::Wide | Form::Narrow => String::new(),
-            Form::File => format!(
+            ChartForm::Wide | ChartForm::Narrow => String::new(),
+            ChartForm::File => format!(
                 "<style>{}{}@media (prefers-color-scheme: dark){{{}}}</style>\n",
                 STYLE.replace('\n', ""),
                 colours(false),
                 colours(true)
             ),
-            Form::Picture => {
+            ChartForm::Picture => {
                 format!("<style>{}{}</style>\n", STYLE.replace('\n', ""), colours(false))
             }
         };
         let size = match self.form {
-            Form::Wide | Form::Narrow => String::new(),
-            Form::File | Form::Picture => format!(r#" width="{width}" height="{height}""#),
+            ChartForm::Wide | ChartForm::Narrow => String::new(),
+            ChartForm::File | ChartForm::Picture => {
+                format!(r#" width="{width}" height="{height}""#)
+            }
         };
         let ground = match self.form {
-            Form::Wide | Form::Narrow => String::new(),
+            ChartForm::Wide | ChartForm::Narrow => String::new(),
             _ => format!("<rect class=\"bg\" width=\"{width}\" height=\"{height}\"/>\n"),
         };
         let class = match self.form {
-            Form::Wide => " class=\"chart wide\"",
-            Form::Narrow => " class=\"chart narrow\"",
+            ChartForm::Wide => " class=\"chart wide\"",
+            ChartForm::Narrow => " class=\"chart narrow\"",
             _ => "",
         };
         format!(

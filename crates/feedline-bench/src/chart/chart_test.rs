@@ -43,7 +43,7 @@ fn charts() -> Vec<Chart> {
 #[test]
 fn every_chart_is_well_formed_in_every_form_and_has_a_name() {
     for chart in charts() {
-        for form in [Form::Wide, Form::Narrow, Form::File, Form::Picture] {
+        for form in [ChartForm::Wide, ChartForm::Narrow, ChartForm::File, ChartForm::Picture] {
             let svg = chart.svg(form);
             let tree = resvg::usvg::Tree::from_str(&svg, &resvg::usvg::Options::default());
             assert!(tree.is_ok(), "{:?}: {svg}", tree.err());

@@ -62,7 +62,7 @@ pub enum Drawing {
 
 /// For which place a chart is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ChartForm {
     /// The page of a desktop; title and colours are the page's.
     Wide,
     /// The page of a phone; title and colours are the page's.
@@ -109,9 +109,9 @@ impl Chart {
     }
 
     /// The chart as SVG.
-    pub fn svg(&self, form: Form) -> String {
+    pub fn svg(&self, form: ChartForm) -> String {
         let mut canvas = Canvas::new(form);
-        if matches!(form, Form::File | Form::Picture) {
+        if matches!(form, ChartForm::File | ChartForm::Picture) {
             let choice = self.choice.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
             canvas.headline(&format!("{}{choice}", self.title));
         }
@@ -127,7 +127,7 @@ impl Chart {
     /// The chart as PNG, light, at twice its size.
     #[cfg(feature = "png")]
     pub fn png(&self) -> Result<Vec<u8>, PngError> {
-        png::render(&self.svg(Form::Picture))
+        png::render(&self.svg(ChartForm::Picture))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Which experiments there are.
 
-use super::settings::Table;
+use super::settings::SettingsTable;
 use super::{
     Experiment, ExperimentError, View, compare, grid, schedulers, storage, transport, workers,
 };
 use crate::results::Results;
 
-type Build = fn(&Table, bool) -> Result<Box<dyn Experiment>, ExperimentError>;
+type Build = fn(&SettingsTable, bool) -> Result<Box<dyn Experiment>, ExperimentError>;
 
 /// An experiment that can be asked for by name.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl Entry {
     /// The experiment with the given settings over its defaults (or over its quick ones).
     pub fn build(
         &self,
-        settings: &Table,
+        settings: &SettingsTable,
         quick: bool,
     ) -> Result<Box<dyn Experiment>, ExperimentError> {
         (self.build)(settings, quick)
@@ -123,9 +123,10 @@ mod tests {
     fn every_experiment_takes_its_own_defaults() {
         for entry in CATALOGUE {
             for quick in [false, true] {
-                assert!(entry.build(&Table::new(), quick).is_ok(), "{}", entry.name);
+                assert!(entry.build(&SettingsTable::new(), quick).is_ok(), "{}", entry.name);
             }
-            let nonsense = Table::from_iter([("no_such".to_owned(), toml::Value::Integer(1))]);
+            let nonsense =
+                SettingsTable::from_iter([("no_such".to_owned(), toml::Value::Integer(1))]);
             let error = entry.build(&nonsense, true).err().expect("refused").to_string();
             assert!(error.contains("no_such"), "{error}");
         }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Event, ExperimentError, Session};
-use crate::generate::{Kind, Recipe};
+use super::{ExperimentError, Session, SessionEvent};
+use crate::generate::{DataKind, DataSpec};
 
 const PICTURES: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
 
@@ -20,27 +20,27 @@ pub(crate) struct DataSet {
 
 /// The data set of a kind. `None` if the user named a folder that holds none of that kind.
 pub(crate) fn find(
-    kind: Kind,
+    kind: DataKind,
     count: u32,
     seed: u64,
     session: &mut Session<'_>,
 ) -> Result<Option<DataSet>, ExperimentError> {
     let Some(given) = session.data.clone() else {
-        let recipe = Recipe { kind, count: count.into(), seed, classes: 10 };
-        let folder = session.cache.join(recipe.folder_name());
+        let spec = DataSpec { kind, count: count.into(), seed, classes: 10 };
+        let folder = session.cache.join(spec.folder_name());
         let what = match kind {
-            Kind::Images => "making pictures",
-            Kind::Preprocessed => "making preprocessed samples",
+            DataKind::Images => "making pictures",
+            DataKind::Preprocessed => "making preprocessed samples",
         };
-        recipe.make(&folder, |done| {
-            session.tell(Event::Prepares { what, done, of: count.into() });
+        spec.make(&folder, |done| {
+            session.tell(SessionEvent::Prepares { what, done, of: count.into() });
             !session.is_interrupted()
         })?;
         return Ok(Some(DataSet { folder, is_made: true }));
     };
     let name = match kind {
-        Kind::Images => "images",
-        Kind::Preprocessed => "preprocessed",
+        DataKind::Images => "images",
+        DataKind::Preprocessed => "preprocessed",
     };
     let places = [given.join(name), given];
     let found = places.into_iter().find(|folder| holds(folder, kind));
@@ -53,13 +53,13 @@ pub(crate) fn nothing_in(session: &Session<'_>) -> ExperimentError {
     ExperimentError::NoData { folder, what: "class folders of pictures and no .npy files" }
 }
 
-fn holds(folder: &Path, kind: Kind) -> bool {
+fn holds(folder: &Path, kind: DataKind) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| {
         let path = entry.path();
         match kind {
-            Kind::Preprocessed => has_ending(&path, &["npy"]),
-            Kind::Images => {
+            DataKind::Preprocessed => has_ending(&path, &["npy"]),
+            DataKind::Images => {
                 path.is_dir()
                     && fs::read_dir(&path).is_ok_and(|mut inner| {
                         inner.any(|it| it.is_ok_and(|it| has_ending(&it.path(), &PICTURES)))

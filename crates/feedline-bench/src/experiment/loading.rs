@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// What a loader is to load, and how.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Job {
+pub(crate) struct LoadRequest {
     pub(crate) contestant: String,
     /// What a sample is: a kind and its parameters, as `feedline.bench.workloads` knows them.
     pub(crate) workload: Value,
@@ -41,7 +41,7 @@ pub(crate) fn colour(contestant: &str) -> usize {
 
 /// What a driver answers after a run.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct LoadAnswer {
     seconds: f64,
     items: u64,
     bytes: u64,
@@ -114,7 +114,7 @@ impl Loaders {
         &mut self,
         point: &Point,
         round: u32,
-        job: &Job,
+        job: &LoadRequest,
         session: &Session<'_>,
     ) -> Result<Measurement, ExperimentError> {
         self.try_measure(point, round, job).inspect_err(|_| {
@@ -128,7 +128,7 @@ impl Loaders {
         &mut self,
         point: &Point,
         round: u32,
-        job: &Job,
+        job: &LoadRequest,
     ) -> Result<Measurement, ExperimentError> {
         let driver = self.driver(&job.contestant)?;
         let mut request = json!(job);
@@ -136,7 +136,7 @@ impl Loaders {
         driver.ask::<Ready>(&request)?;
         let mut probe = SystemProbe::with_interval(INTERVAL).of(driver.id());
         probe.begin();
-        let answer: Answer = driver.ask(&json!({"do": "go"}))?;
+        let answer: LoadAnswer = driver.ask(&json!({"do": "go"}))?;
         let mut usage = probe.end();
         if let Some((voluntary, involuntary)) = answer.switches {
             usage.voluntary_switches = Some(voluntary);
@@ -164,7 +164,7 @@ impl Loaders {
         &mut self,
         data: &str,
         tolerance: Option<f64>,
-        takers: &[Job],
+        takers: &[LoadRequest],
         session: &Session<'_>,
         is_known: &dyn Fn(&str, &str) -> bool,
     ) -> Result<Vec<Check>, ExperimentError> {
@@ -195,7 +195,7 @@ impl Loaders {
             let (contestant, reference) = (name.clone(), reference.clone());
             checks.push(Check { contestant, reference, data: data.into(), agrees, what, digest });
         }
-        for Job { contestant: name, .. } in takers {
+        for LoadRequest { contestant: name, .. } in takers {
             // Best effort: a file that was never written is not there to remove.
             let _ = std::fs::remove_file(file(name));
         }
@@ -206,7 +206,7 @@ impl Loaders {
     fn compare_one(
         &mut self,
         name: &str,
-        job: &Job,
+        job: &LoadRequest,
         file: &Path,
         reference: &Path,
     ) -> Result<(f64, f64, Digest), ExperimentError> {

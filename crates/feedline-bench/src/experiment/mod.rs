@@ -36,8 +36,8 @@ mod workers;
 
 pub use catalogue::{CATALOGUE, Entry, entry};
 pub use error::ExperimentError;
-pub use session::{Event, Session, hold};
-pub use settings::Table;
+pub use session::{Session, SessionEvent, hold};
+pub use settings::SettingsTable;
 pub use view::{Column, Tile, Unit, View};
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ use crate::results::{Axis, Check, Measurement, Point};
 
 /// What holds for all points of an experiment.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Design {
     /// Heading of the report.
     pub title: String,
     /// What it asks.
@@ -64,14 +64,14 @@ pub struct Plan {
     /// All settings.
     pub settings: serde_json::Value,
     /// The points, with the reason for those that are not to be run.
-    pub points: Vec<Planned>,
+    pub points: Vec<PlannedPoint>,
     /// Versions of what is compared.
     pub versions: BTreeMap<String, String>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
 
-impl Plan {
+impl Design {
     /// The points that are run, in order.
     fn to_run(&self) -> Vec<&Point> {
         self.points.iter().filter(|it| it.obstacle.is_none()).map(|it| &it.point).collect()
@@ -91,14 +91,14 @@ impl Plan {
 
 /// A point, and why it is not run if it is not.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct PlannedPoint {
     /// The point.
     pub point: Point,
     /// Why it is not run, and how much memory it would need.
     pub obstacle: Option<(String, u64)>,
 }
 
-impl From<Point> for Planned {
+impl From<Point> for PlannedPoint {
     fn from(point: Point) -> Self {
         Self { point, obstacle: None }
     }
@@ -110,7 +110,7 @@ pub trait Experiment {
     fn prepare(&mut self, session: &mut Session<'_>) -> Result<(), ExperimentError>;
 
     /// What will be measured.
-    fn plan(&self) -> Plan;
+    fn plan(&self) -> Design;
 
     /// Compares outputs, where there are several sides; called before the first measurement. A check
     /// that `is_known` names is already there.

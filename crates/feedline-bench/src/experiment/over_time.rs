@@ -36,7 +36,7 @@ pub(crate) fn waits(results: &Results, cells: &[Named<'_>]) -> Option<Chart> {
 }
 
 /// A quantity of the process tree or the machine that is drawn over time.
-struct Quantity {
+struct PlottedQuantity {
     title: &'static str,
     caption: &'static str,
     label: &'static str,
@@ -44,15 +44,15 @@ struct Quantity {
     of: fn(&Moment) -> Option<f64>,
 }
 
-const QUANTITIES: [Quantity; 4] = [
-    Quantity {
+const QUANTITIES: [PlottedQuantity; 4] = [
+    PlottedQuantity {
         title: "CPU over time",
         caption: "Cores that the process tree of each side kept busy, in the first round.",
         label: "busy cores",
         unit: Unit::Plain,
         of: |it| Some(it.cores),
     },
-    Quantity {
+    PlottedQuantity {
         title: "Memory over time",
         caption: "Memory of the process tree (PSS: shared pages are counted once), in the first round. It \
                   includes the interpreter and its libraries.",
@@ -60,7 +60,7 @@ const QUANTITIES: [Quantity; 4] = [
         unit: Unit::Bytes,
         of: |it| Some(it.pss_bytes as f64),
     },
-    Quantity {
+    PlottedQuantity {
         title: "GPU over time",
         caption: "The share of time that the machine's GPUs were busy (NVML; mean over devices), in the first \
                   round.",
@@ -68,7 +68,7 @@ const QUANTITIES: [Quantity; 4] = [
         unit: Unit::Share,
         of: |it| Some(it.gpu?.busy),
     },
-    Quantity {
+    PlottedQuantity {
         title: "GPU memory over time",
         caption: "Memory in use on the machine's GPUs (NVML; sum over devices), in the first round.",
         label: "memory in use",
@@ -79,7 +79,7 @@ const QUANTITIES: [Quantity; 4] = [
 
 /// Busy cores, memory and, where there are some, GPUs over time.
 pub(crate) fn resources(cells: &[Named<'_>]) -> Vec<Chart> {
-    let chart = |quantity: &Quantity| {
+    let chart = |quantity: &PlottedQuantity| {
         let series: Vec<Series> = cells
             .iter()
             .filter_map(|(name, colour, cell)| {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::curves::{Shown, bars};
-use super::settings::{self, Settings, Table, amount, in_range, whole};
-use super::{Column, Experiment, ExperimentError, Plan, Session, Tile, Unit, View};
+use super::settings::{self, ExperimentSettings, SettingsTable, amount, in_range, whole};
+use super::{Column, Design, Experiment, ExperimentError, Session, Tile, Unit, View};
 use crate::chart::Chart;
 use crate::results::{Axis, Cell, Level, Measurement, Point, Results, best_by, worst_by};
 use crate::{Probe, SystemProbe, units};
@@ -36,7 +36,7 @@ struct Schedulers {
     rounds: u32,
 }
 
-impl Settings for Schedulers {
+impl ExperimentSettings for Schedulers {
     fn full() -> Self {
         Self {
             policies: PolicyKind::ALL.map(|it| it.name().to_owned()).to_vec(),
@@ -61,7 +61,7 @@ impl Settings for Schedulers {
         amount("mean_ms", &[self.mean_ms], 1000.0)?;
         in_range("rounds", &[self.rounds], 1..=1000)?;
         self.policies.iter().try_for_each(|name| policy(name).map(drop))?;
-        self.costs.iter().try_for_each(|name| Costs::named(name, self).map(drop))
+        self.costs.iter().try_for_each(|name| SampleCosts::named(name, self).map(drop))
     }
 }
 
@@ -76,9 +76,9 @@ fn policy(name: &str) -> Result<PolicyKind, ExperimentError> {
 
 /// What each sample costs.
 #[derive(Clone, Debug)]
-struct Costs(Vec<Duration>);
+struct SampleCosts(Vec<Duration>);
 
-impl Costs {
+impl SampleCosts {
     fn named(name: &str, settings: &Schedulers) -> Result<Self, ExperimentError> {
         let shape: fn(f64, f64) -> f64 = match name {
             "even" => |_, _| 1.0,
@@ -93,7 +93,7 @@ impl Costs {
                 return Err(ExperimentError::Setting { problem });
             }
         };
-        let mut random = crate::generate::Random::new(settings.seed, 1);
+        let mut random = crate::generate::SplitMix::new(settings.seed, 1);
         let count = settings.samples as usize;
         let raw: Vec<f64> =
             (0..count).map(|_| shape(random.unit().into(), random.unit().into())).collect();
@@ -102,7 +102,7 @@ impl Costs {
     }
 }
 
-impl Dataset for Costs {
+impl Dataset for SampleCosts {
     fn len(&self) -> u64 {
         self.0.len() as u64
     }
@@ -124,7 +124,10 @@ impl Dataset for Costs {
 
 struct Study(Schedulers);
 
-pub(super) fn build(given: &Table, quick: bool) -> Result<Box<dyn Experiment>, ExperimentError> {
+pub(super) fn build(
+    given: &SettingsTable,
+    quick: bool,
+) -> Result<Box<dyn Experiment>, ExperimentError> {
     Ok(Box::new(Study(settings::read(given, quick)?)))
 }
 
@@ -133,7 +136,7 @@ impl Experiment for Study {
         Ok(())
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Design {
         let Schedulers { workers, samples, mean_ms, rounds, .. } = self.0;
         let mut points = Vec::new();
         for costs in &self.0.costs {
@@ -146,7 +149,7 @@ impl Experiment for Study {
                 );
             }
         }
-        Plan {
+        Design {
             title: "Who does what: scheduling policies".into(),
             question: format!(
                 "{samples} samples of {mean_ms} ms on average, {workers} workers: which policy keeps them all \
@@ -170,7 +173,7 @@ impl Experiment for Study {
         round: u32,
         _: &mut Session<'_>,
     ) -> Result<Measurement, ExperimentError> {
-        let costs = Costs::named(&point.text("costs"), &self.0)?;
+        let costs = SampleCosts::named(&point.text("costs"), &self.0)?;
         let work: f64 = costs.0.iter().map(Duration::as_secs_f64).sum();
         let failed = |what: String| ExperimentError::Failed { what };
         let loader = Loader::builder(costs)

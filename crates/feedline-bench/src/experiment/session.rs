@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Experiment, ExperimentError, Plan};
+use super::{Design, Experiment, ExperimentError};
 use crate::Machine;
-use crate::results::{Header, Measurement, NotRun, Point, SCHEMA, Store};
+use crate::results::{ExperimentHeader, Measurement, NotRun, Point, ResultStore, SCHEMA};
 use crate::rounds::side_at;
 
 /// What an experiment needs to know about where it runs.
@@ -21,7 +21,7 @@ pub struct Session<'a> {
     /// Set by Ctrl-C: what is under way is given up.
     pub interrupted: Arc<AtomicBool>,
     /// Told what goes on, between measurements only.
-    pub watcher: Box<dyn FnMut(Event<'_>) + 'a>,
+    pub watcher: Box<dyn FnMut(SessionEvent<'_>) + 'a>,
 }
 
 impl std::fmt::Debug for Session<'_> {
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Session<'_> {
 /// What somebody who watches an experiment sees.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum SessionEvent<'a> {
     /// Something is made ready.
     Prepares {
         /// What.
@@ -65,7 +65,7 @@ impl Session<'_> {
     }
 
     /// Tells the watcher.
-    pub fn tell(&mut self, event: Event<'_>) {
+    pub fn tell(&mut self, event: SessionEvent<'_>) {
         (self.watcher)(event);
     }
 }
@@ -85,10 +85,10 @@ pub fn hold(
     quick: bool,
     fresh: bool,
     session: &mut Session<'_>,
-) -> Result<Store, ExperimentError> {
+) -> Result<ResultStore, ExperimentError> {
     experiment.prepare(session)?;
     let plan = experiment.plan();
-    let mut store = Store::open(out, header(name, &plan, quick), fresh)?;
+    let mut store = ResultStore::open(out, header(name, &plan, quick), fresh)?;
     let checks = {
         let known = |contestant: &str, data: &str| store.has_check(contestant, data);
         experiment.check(session, &known)
@@ -125,10 +125,10 @@ pub fn hold(
                 warm_up(&plan.warm_up(), experiment, session);
                 is_warm = true;
             }
-            session.tell(Event::Begins { point, done: done - 1, of });
+            session.tell(SessionEvent::Begins { point, done: done - 1, of });
             match experiment.measure(point, round, session) {
                 Ok(measurement) => {
-                    session.tell(Event::Ended(&measurement));
+                    session.tell(SessionEvent::Ended(&measurement));
                     store.add(measurement)?;
                 }
                 Err(_) if session.is_interrupted() => return Ok(store),
@@ -153,27 +153,27 @@ fn warm_up(points: &[&Point], experiment: &mut dyn Experiment, session: &mut Ses
             return;
         }
         let (done, of) = (done as u64, points.len() as u64);
-        session.tell(Event::Prepares { what: "warming up", done, of });
+        session.tell(SessionEvent::Prepares { what: "warming up", done, of });
         // What fails here fails again where it counts, and is told then.
         let _ = experiment.measure(point, 0, session);
     }
 }
 
 fn leave_out(
-    store: &mut Store,
+    store: &mut ResultStore,
     session: &mut Session<'_>,
     point: &Point,
     why: String,
     needed_bytes: Option<u64>,
 ) -> Result<(), ExperimentError> {
     let not_run = NotRun { point: point.clone(), why, needed_bytes };
-    session.tell(Event::LeftOut(&not_run));
+    session.tell(SessionEvent::LeftOut(&not_run));
     store.add_not_run(not_run)
 }
 
-fn header(name: &str, plan: &Plan, quick: bool) -> Header {
+fn header(name: &str, plan: &Design, quick: bool) -> ExperimentHeader {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Header {
+    ExperimentHeader {
         schema: SCHEMA,
         experiment: name.into(),
         title: plan.title.clone(),

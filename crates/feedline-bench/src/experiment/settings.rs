@@ -6,10 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::ExperimentError;
 
 /// Settings by name, as a TOML file or the command line gives them.
-pub type Table = toml::Table;
+pub type SettingsTable = toml::Table;
 
 /// Settings of an experiment.
-pub(crate) trait Settings: Serialize + DeserializeOwned {
+pub(crate) trait ExperimentSettings: Serialize + DeserializeOwned {
     /// Those of the published study.
     fn full() -> Self;
 
@@ -21,16 +21,21 @@ pub(crate) trait Settings: Serialize + DeserializeOwned {
 }
 
 /// Lays `given` over the defaults.
-pub(crate) fn read<T: Settings>(given: &Table, quick: bool) -> Result<T, ExperimentError> {
+pub(crate) fn read<T: ExperimentSettings>(
+    given: &SettingsTable,
+    quick: bool,
+) -> Result<T, ExperimentError> {
     let refuse = |problem: String| ExperimentError::Setting { problem };
     let defaults = if quick { T::quick() } else { T::full() };
-    let mut table = Table::try_from(&defaults).map_err(|error| refuse(error.to_string()))?;
+    let mut table =
+        SettingsTable::try_from(&defaults).map_err(|error| refuse(error.to_string()))?;
     for (key, value) in given {
         table.insert(key.clone(), value.clone());
     }
     // Each setting by itself, so that a message can name it.
     for (key, value) in given {
-        let mut single = Table::try_from(&defaults).map_err(|error| refuse(error.to_string()))?;
+        let mut single =
+            SettingsTable::try_from(&defaults).map_err(|error| refuse(error.to_string()))?;
         single.insert(key.clone(), value.clone());
         single.try_into::<T>().map_err(|error| {
             let problem = error.message().trim_end();

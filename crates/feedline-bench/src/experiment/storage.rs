@@ -16,10 +16,10 @@ use serde_json::json;
 
 use super::curves::lines;
 use super::data::{chill, files, warm};
-use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
-use super::{Column, Event, Experiment, ExperimentError, Plan, Session, Tile, Unit, View};
+use super::settings::{self, ExperimentSettings, SettingsTable, amount, in_range, whole, wholes};
+use super::{Column, Design, Experiment, ExperimentError, Session, SessionEvent, Tile, Unit, View};
 use crate::chart::{AxisKind, Chart, Ruler};
-use crate::generate::Random;
+use crate::generate::SplitMix;
 use crate::results::{Axis, Cell, Measurement, Point, Results, best_by};
 use crate::summary::quantile;
 use crate::{Probe, SystemProbe, units};
@@ -51,7 +51,7 @@ struct Storage {
     rounds: u32,
 }
 
-impl Settings for Storage {
+impl ExperimentSettings for Storage {
     fn full() -> Self {
         Self {
             patterns: PATTERNS.map(str::to_owned).to_vec(),
@@ -103,7 +103,10 @@ struct Study {
     small: Vec<PathBuf>,
 }
 
-pub(super) fn build(given: &Table, quick: bool) -> Result<Box<dyn Experiment>, ExperimentError> {
+pub(super) fn build(
+    given: &SettingsTable,
+    quick: bool,
+) -> Result<Box<dyn Experiment>, ExperimentError> {
     let settings = settings::read(given, quick)?;
     Ok(Box::new(Study { settings, large: PathBuf::new(), small: Vec::new() }))
 }
@@ -127,7 +130,7 @@ impl Study {
         self.large = folder.join("large.bin");
         let (bytes, count) = (self.piece_bytes(), self.settings.pieces as usize);
         let size = |path: &PathBuf| fs::metadata(path).map_or(0, |it| it.len() as usize);
-        let mut random = Random::new(self.settings.seed, 2);
+        let mut random = SplitMix::new(self.settings.seed, 2);
         let mut piece = vec![0u8; bytes];
         let is_large_there = size(&self.large) == bytes * count;
         let mut large = match is_large_there {
@@ -150,7 +153,7 @@ impl Study {
                     .map_err(|e| cannot("write", &self.large, e))?;
             }
             if index % 64 == 0 {
-                session.tell(Event::Prepares {
+                session.tell(SessionEvent::Prepares {
                     what: "making files",
                     done: index as u64,
                     of: count as u64,
@@ -204,7 +207,7 @@ impl Experiment for Study {
         self.make(session)
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Design {
         let it = &self.settings;
         let mut points = Vec::new();
         for cache in &it.caches {
@@ -220,7 +223,7 @@ impl Experiment for Study {
                 }
             }
         }
-        Plan {
+        Design {
             title: "Reading: patterns, latency and concurrency".into(),
             question: format!(
                 "{} KiB pieces of one large file, or small files of that size, in order or at random: what do \
@@ -264,7 +267,7 @@ impl Experiment for Study {
             false => (self.settings.reads as usize / 4).max(readers * 4),
         };
         let mut order: Vec<usize> = (0..self.settings.pieces as usize).collect();
-        let mut random = Random::new(self.settings.seed, 3);
+        let mut random = SplitMix::new(self.settings.seed, 3);
         (1..order.len()).rev().for_each(|i| order.swap(i, random.below(i as u64 + 1) as usize));
         let touched = match pattern.starts_with("small") {
             true => self.small.clone(),

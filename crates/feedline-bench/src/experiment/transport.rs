@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::curves::lines;
 use super::driver::Driver;
-use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
-use super::{Column, Experiment, ExperimentError, Plan, Planned, Session, Tile, Unit, View};
+use super::settings::{self, ExperimentSettings, SettingsTable, amount, in_range, whole, wholes};
+use super::{Column, Design, Experiment, ExperimentError, PlannedPoint, Session, Tile, Unit, View};
 use crate::chart::{AxisKind, Chart, Ruler};
 use crate::results::{Axis, Cell, Measurement, Point, Results, best_by, worst_by};
 use crate::{Probe, SystemProbe, units};
@@ -32,7 +32,7 @@ struct Transport {
     rounds: u32,
 }
 
-impl Settings for Transport {
+impl ExperimentSettings for Transport {
     fn full() -> Self {
         Self {
             ways: WAYS.map(str::to_owned).to_vec(),
@@ -67,7 +67,10 @@ struct Study {
     versions: std::collections::BTreeMap<String, String>,
 }
 
-pub(super) fn build(given: &Table, quick: bool) -> Result<Box<dyn Experiment>, ExperimentError> {
+pub(super) fn build(
+    given: &SettingsTable,
+    quick: bool,
+) -> Result<Box<dyn Experiment>, ExperimentError> {
     let settings = settings::read(given, quick)?;
     Ok(Box::new(Study { settings, driver: None, versions: Default::default() }))
 }
@@ -80,9 +83,9 @@ impl Experiment for Study {
         Ok(())
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Design {
         let it = &self.settings;
-        let mut points: Vec<Planned> = Vec::new();
+        let mut points: Vec<PlannedPoint> = Vec::new();
         let mut notes = Vec::new();
         let has_protobuf = self.versions.contains_key("protobuf");
         if !has_protobuf && it.formats.iter().any(|format| format == "protobuf") {
@@ -99,7 +102,7 @@ impl Experiment for Study {
                 }
             }
         }
-        Plan {
+        Design {
             title: "Handing data over".into(),
             question:
                 "How fast do samples get from a worker to the consumer, by way, format and size?"
@@ -127,7 +130,7 @@ impl Experiment for Study {
         session: &mut Session<'_>,
     ) -> Result<Measurement, ExperimentError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct TransportAnswer {
             seconds: f64,
             items: u64,
             bytes: u64,
@@ -147,7 +150,7 @@ impl Experiment for Study {
             "bytes": size as u64,
             "seconds": self.settings.seconds,
         });
-        let answer: Answer = driver.ask(&request).inspect_err(|_| self.driver = None)?;
+        let answer: TransportAnswer = driver.ask(&request).inspect_err(|_| self.driver = None)?;
         let usage = probe.end();
         Ok(Measurement {
             point: point.clone(),

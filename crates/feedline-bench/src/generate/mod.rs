@@ -15,8 +15,8 @@ use std::sync::mpsc;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::ExperimentError;
-use picture::Picture;
-pub(crate) use random::Random;
+use picture::SyntheticPicture;
+pub(crate) use random::SplitMix;
 
 /// JPEG quality at which pictures of this kind have about 117 KB, as those of the published study.
 const QUALITY: u8 = 97;
@@ -31,7 +31,7 @@ const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 /// What is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DataKind {
     /// JPEG files of about 500 x 375 pixels and 117 KB, in class folders.
     Images,
     /// One `.npy` file of float32 (3, 224, 224) for each sample.
@@ -40,9 +40,9 @@ pub enum Kind {
 
 /// A data set to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recipe {
+pub struct DataSpec {
     /// What is made.
-    pub kind: Kind,
+    pub kind: DataKind,
     /// How many samples.
     pub count: u64,
     /// The same seed gives the same bytes.
@@ -51,12 +51,12 @@ pub struct Recipe {
     pub classes: u64,
 }
 
-impl Recipe {
+impl DataSpec {
     /// The folder's name below a cache of data sets.
     pub fn folder_name(&self) -> String {
         let kind = match self.kind {
-            Kind::Images => "images",
-            Kind::Preprocessed => "preprocessed",
+            DataKind::Images => "images",
+            DataKind::Preprocessed => "preprocessed",
         };
         format!("{kind}-{}-seed{}", self.count, self.seed)
     }
@@ -78,27 +78,27 @@ impl Recipe {
         }
         // A class without a picture would be refused by most readers.
         let classes = match self.kind {
-            Kind::Images => self.classes.clamp(1, self.count.max(1)),
-            Kind::Preprocessed => 0,
+            DataKind::Images => self.classes.clamp(1, self.count.max(1)),
+            DataKind::Preprocessed => 0,
         };
         let folders = (0..classes).map(|class| folder.join(class_name(class)));
         for path in folders.chain([folder.to_owned()]) {
             fs::create_dir_all(&path).map_err(|e| cannot("create the folder", &path, e))?;
         }
         let bytes = self.make_all(folder, &mut progress)?;
-        let text = serde_json::json!({"recipe": self, "bytes": bytes}).to_string();
+        let text = serde_json::json!({"spec": self, "bytes": bytes}).to_string();
         fs::write(&note, text + "\n").map_err(|e| cannot("write", &note, e))?;
         Ok(bytes)
     }
 
     fn bytes_there(&self, note: &Path) -> Option<u64> {
         #[derive(Deserialize)]
-        struct Note {
-            recipe: Recipe,
+        struct DatasetNote {
+            spec: DataSpec,
             bytes: u64,
         }
-        let note: Note = serde_json::from_slice(&fs::read(note).ok()?).ok()?;
-        (note.recipe == *self).then_some(note.bytes)
+        let note: DatasetNote = serde_json::from_slice(&fs::read(note).ok()?).ok()?;
+        (note.spec == *self).then_some(note.bytes)
     }
 
     /// All samples, by as many threads as there are cores.
@@ -150,10 +150,10 @@ impl Recipe {
     }
 
     fn make_one(&self, folder: &Path, index: u64) -> Result<u64, ExperimentError> {
-        let picture = Picture::new(self.seed, index);
+        let picture = SyntheticPicture::new(self.seed, index);
         let (path, bytes) = match self.kind {
-            Kind::Images => (self.picture_path(folder, index), jpeg(&picture)?),
-            Kind::Preprocessed => {
+            DataKind::Images => (self.picture_path(folder, index), jpeg(&picture)?),
+            DataKind::Preprocessed => {
                 (folder.join(format!("sample_{index:06}.npy")), preprocessed(&picture))
             }
         };
@@ -172,7 +172,7 @@ fn class_name(class: u64) -> String {
     format!("class_{class:02}")
 }
 
-fn jpeg(picture: &Picture) -> Result<Vec<u8>, ExperimentError> {
+fn jpeg(picture: &SyntheticPicture) -> Result<Vec<u8>, ExperimentError> {
     let mut bytes = Vec::with_capacity(1 << 17);
     let mut encoder = jpeg_encoder::Encoder::new(&mut bytes, QUALITY);
     encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
@@ -185,7 +185,7 @@ fn jpeg(picture: &Picture) -> Result<Vec<u8>, ExperimentError> {
 }
 
 /// The middle of a picture, normalised, channels first, as a `.npy` file.
-fn preprocessed(picture: &Picture) -> Vec<u8> {
+fn preprocessed(picture: &SyntheticPicture) -> Vec<u8> {
     let (width, height) = (usize::from(picture.width), usize::from(picture.height));
     let (left, top) = ((width - SIDE) / 2, (height - SIDE) / 2);
     let mut bytes = npy_header([3, SIDE, SIDE]);
@@ -223,8 +223,8 @@ fn cannot(action: &'static str, path: &Path, source: std::io::Error) -> Experime
 mod tests {
     use super::*;
 
-    fn recipe(kind: Kind, count: u64) -> Recipe {
-        Recipe { kind, count, seed: 7, classes: 3 }
+    fn spec(kind: DataKind, count: u64) -> DataSpec {
+        DataSpec { kind, count, seed: 7, classes: 3 }
     }
 
     fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
@@ -246,7 +246,7 @@ mod tests {
             fs::create_dir(folder.path().join(format!("sample_{index:06}.npy"))).unwrap();
         }
         for _ in 0..10 {
-            let failed = recipe(Kind::Preprocessed, 9).make(folder.path(), |_| true);
+            let failed = spec(DataKind::Preprocessed, 9).make(folder.path(), |_| true);
             let message = failed.unwrap_err().to_string();
             assert!(message.contains("sample_000003.npy"), "{message}");
         }
@@ -256,8 +256,8 @@ mod tests {
     fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
         let make = |seed| {
             let folder = tempfile::tempdir().unwrap();
-            let recipe = Recipe { seed, ..recipe(Kind::Images, 4) };
-            recipe.make(folder.path(), |_| true).unwrap();
+            let spec = DataSpec { seed, ..spec(DataKind::Images, 4) };
+            spec.make(folder.path(), |_| true).unwrap();
             files(folder.path()).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>()
         };
         assert_eq!(make(7), make(7));
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn pictures_have_about_the_published_size() {
         let folder = tempfile::tempdir().unwrap();
-        let bytes = recipe(Kind::Images, 24).make(folder.path(), |_| true).unwrap();
+        let bytes = spec(DataKind::Images, 24).make(folder.path(), |_| true).unwrap();
         let mean = bytes as f64 / 24.0;
         assert!((100e3..135e3).contains(&mean), "{mean} bytes");
         let class = folder.path().join("class_01/picture_000001.jpg");
@@ -277,18 +277,17 @@ mod tests {
     #[test]
     fn what_is_there_is_not_made_again_and_what_is_unfinished_is() {
         let folder = tempfile::tempdir().unwrap();
-        let recipe = recipe(Kind::Preprocessed, 3);
-        let stopped = recipe.make(folder.path(), |done| done < 2);
+        let spec = spec(DataKind::Preprocessed, 3);
+        let stopped = spec.make(folder.path(), |done| done < 2);
         assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
         let mut made = 0;
-        recipe
-            .make(folder.path(), |done| {
-                made = done;
-                true
-            })
-            .unwrap();
+        spec.make(folder.path(), |done| {
+            made = done;
+            true
+        })
+        .unwrap();
         assert_eq!(made, 3);
-        recipe.make(folder.path(), |_| panic!("it is there")).unwrap();
+        spec.make(folder.path(), |_| panic!("it is there")).unwrap();
         let size = fs::metadata(folder.path().join("sample_000000.npy")).unwrap().len();
         assert_eq!(size, 128 + 3 * 224 * 224 * 4);
     }
@@ -298,7 +297,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        let error = recipe(Kind::Images, 1).make(&file.join("x"), |_| true).unwrap_err();
+        let error = spec(DataKind::Images, 1).make(&file.join("x"), |_| true).unwrap_err();
         assert!(error.to_string().starts_with("cannot create the folder"), "{error}");
     }
 }

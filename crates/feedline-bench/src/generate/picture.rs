@@ -6,11 +6,11 @@
 //! shading and a texture of their own; and the grain of a sensor. How much fine texture there is differs
 //! from picture to picture, so that file sizes spread as those of photographs do.
 
-use super::random::Random;
+use super::random::SplitMix;
 
 /// An RGB picture.
 #[derive(Debug)]
-pub(super) struct Picture {
+pub(super) struct SyntheticPicture {
     pub(super) width: u16,
     pub(super) height: u16,
     /// Rows of red, green and blue.
@@ -26,10 +26,10 @@ struct Thing {
     texture: f32,
 }
 
-impl Picture {
+impl SyntheticPicture {
     /// The picture of an index.
     pub(super) fn new(seed: u64, index: u64) -> Self {
-        let mut random = Random::new(seed, index);
+        let mut random = SplitMix::new(seed, index);
         let (width, height) = match random.below(10) {
             0..=5 => (500, 375),
             6 | 7 => (375, 500),
@@ -37,9 +37,9 @@ impl Picture {
             _ => (500, 400),
         };
         let detail = random.between(1.4, 3.0);
-        let brightness = Field::new(&mut random, width, height, 8, 0.7, detail);
-        let warmth = Field::new(&mut random, width, height, 4, 0.5, 1.0);
-        let tint = Field::new(&mut random, width, height, 4, 0.5, 1.0);
+        let brightness = Noise::new(&mut random, width, height, 8, 0.7, detail);
+        let warmth = Noise::new(&mut random, width, height, 4, 0.5, 1.0);
+        let tint = Noise::new(&mut random, width, height, 4, 0.5, 1.0);
         let count = 12 + random.below(48);
         let things: Vec<Thing> =
             (0..count).map(|_| Thing::new(&mut random, width, height)).collect();
@@ -70,7 +70,7 @@ impl Picture {
 }
 
 impl Thing {
-    fn new(random: &mut Random, width: usize, height: usize) -> Self {
+    fn new(random: &mut SplitMix, width: usize, height: usize) -> Self {
         let (width, height) = (width as f32, height as f32);
         let angle = random.between(0.0, std::f32::consts::TAU);
         // Many small things and few large ones, as in the world.
@@ -107,21 +107,21 @@ impl Thing {
 }
 
 /// A colour between two levels of gray, not far from gray: few things are as bright as paint.
-fn muted(random: &mut Random, low: f32, high: f32) -> [f32; 3] {
+fn muted(random: &mut SplitMix, low: f32, high: f32) -> [f32; 3] {
     let gray = random.between(low, high);
     [0, 1, 2].map(|_| gray + random.between(-0.16, 0.16))
 }
 
 /// Smooth noise around zero.
-struct Field {
+struct Noise {
     values: Vec<f32>,
 }
 
-impl Field {
+impl Noise {
     /// Octaves from the whole picture down; `fall` is how much weaker each is than the one before, `detail`
     /// how strong the finest are.
     fn new(
-        random: &mut Random,
+        random: &mut SplitMix,
         width: usize,
         height: usize,
         octaves: u32,
@@ -143,7 +143,7 @@ impl Field {
 /// Adds noise with `cells` random values along the longer side, smoothly joined.
 fn add_octave(
     values: &mut [f32],
-    random: &mut Random,
+    random: &mut SplitMix,
     (width, height): (usize, usize),
     cells: usize,
     power: f32,
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn pictures_are_no_noise() {
         for index in 0..6 {
-            let picture = Picture::new(1, index);
+            let picture = SyntheticPicture::new(1, index);
             let (width, height) = (usize::from(picture.width), usize::from(picture.height));
             let gray = |x: usize, y: usize| {
                 let at = (y * width + x) * 3;

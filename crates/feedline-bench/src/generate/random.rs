@@ -2,9 +2,9 @@
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): small, fast and good enough for pictures.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct SplitMix(u64);
 
-impl Random {
+impl SplitMix {
     /// A stream of its own for each pair of keys.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed ^ 0x9e37_79b9_7f4a_7c15);

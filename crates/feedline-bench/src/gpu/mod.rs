@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use nvml::{Device, Nvml};
+use nvml::{GpuHandle, Nvml};
 
 /// Names the library where the system's own search does not find the right one.
 const LIBRARY_VARIABLE: &str = "FEEDLINE_NVML";
@@ -72,7 +72,7 @@ pub struct GpuReading {
 #[derive(Debug)]
 pub struct Gpus {
     nvml: Nvml,
-    devices: Vec<Device>,
+    devices: Vec<GpuHandle>,
 }
 
 impl Gpus {
@@ -98,7 +98,7 @@ impl Gpus {
 
     /// Their names and memory, as people read them.
     pub fn names(&self) -> Vec<String> {
-        let name = |device: &Device| {
+        let name = |device: &GpuHandle| {
             let name = self.nvml.name(*device).unwrap_or_else(|| "unknown GPU".into());
             match self.nvml.memory(*device) {
                 Some((_, total)) => format!("{name}, {}", crate::units::bytes(total as f64)),

@@ -10,11 +10,11 @@ use libloading::Library;
 use super::NoGpu;
 
 /// `nvmlReturn_t`; 0 is success.
-type Code = c_int;
+type NvmlReturn = c_int;
 /// `nvmlDevice_t`.
 type DevicePtr = *mut c_void;
 
-const SUCCESS: Code = 0;
+const SUCCESS: NvmlReturn = 0;
 /// `NVML_DEVICE_NAME_V2_BUFFER_SIZE`.
 const NAME_ROOM: usize = 96;
 
@@ -38,21 +38,21 @@ struct MemoryInfo {
 /// The library. It is never unloaded, so its functions and handles stay valid for the life of the process.
 #[derive(Debug)]
 pub(super) struct Nvml {
-    device_count: unsafe extern "C" fn(*mut c_uint) -> Code,
-    device_by_index: unsafe extern "C" fn(c_uint, *mut DevicePtr) -> Code,
-    device_name: unsafe extern "C" fn(DevicePtr, *mut c_char, c_uint) -> Code,
-    utilization: unsafe extern "C" fn(DevicePtr, *mut Utilization) -> Code,
-    memory_info: unsafe extern "C" fn(DevicePtr, *mut MemoryInfo) -> Code,
+    device_count: unsafe extern "C" fn(*mut c_uint) -> NvmlReturn,
+    device_by_index: unsafe extern "C" fn(c_uint, *mut DevicePtr) -> NvmlReturn,
+    device_name: unsafe extern "C" fn(DevicePtr, *mut c_char, c_uint) -> NvmlReturn,
+    utilization: unsafe extern "C" fn(DevicePtr, *mut Utilization) -> NvmlReturn,
+    memory_info: unsafe extern "C" fn(DevicePtr, *mut MemoryInfo) -> NvmlReturn,
 }
 
 /// A handle to a device, valid while the library is initialised: for ever, here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Device(DevicePtr);
+pub(super) struct GpuHandle(DevicePtr);
 
 // SAFETY: the library's documentation says that it is thread-safe; a handle is never written to.
-unsafe impl Send for Device {}
+unsafe impl Send for GpuHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Device {}
+unsafe impl Sync for GpuHandle {}
 
 impl Nvml {
     /// Loads the library and initialises it.
@@ -70,8 +70,9 @@ impl Nvml {
                 *unsafe { loaded.get($symbol) }.map_err(|_| missing($symbol))?
             };
         }
-        let init: unsafe extern "C" fn() -> Code = function!("nvmlInit_v2");
-        let explain: unsafe extern "C" fn(Code) -> *const c_char = function!("nvmlErrorString");
+        let init: unsafe extern "C" fn() -> NvmlReturn = function!("nvmlInit_v2");
+        let explain: unsafe extern "C" fn(NvmlReturn) -> *const c_char =
+            function!("nvmlErrorString");
         let nvml = Self {
             device_count: function!("nvmlDeviceGetCount_v2"),
             device_by_index: function!("nvmlDeviceGetHandleByIndex_v2"),
@@ -96,7 +97,7 @@ impl Nvml {
     }
 
     /// All devices that answer.
-    pub(super) fn devices(&self) -> Vec<Device> {
+    pub(super) fn devices(&self) -> Vec<GpuHandle> {
         let mut count = 0;
         // SAFETY: the library is initialised and writes one number.
         if unsafe { (self.device_count)(&mut count) } != SUCCESS {
@@ -106,12 +107,12 @@ impl Nvml {
             let mut device = std::ptr::null_mut();
             // SAFETY: the library checks the index and writes one handle.
             let code = unsafe { (self.device_by_index)(index, &mut device) };
-            (code == SUCCESS).then_some(Device(device))
+            (code == SUCCESS).then_some(GpuHandle(device))
         };
         (0..count).filter_map(device).collect()
     }
 
-    pub(super) fn name(&self, device: Device) -> Option<String> {
+    pub(super) fn name(&self, device: GpuHandle) -> Option<String> {
         let mut text = [0 as c_char; NAME_ROOM];
         // SAFETY: the handle came from the library, which writes at most so many bytes. The last byte of the
         // buffer stays zero, so the text ends within it.
@@ -123,7 +124,7 @@ impl Nvml {
     }
 
     /// The share of time that the device was busy, from 0 to 1, as the driver counted it last.
-    pub(super) fn busy(&self, device: Device) -> Option<f64> {
+    pub(super) fn busy(&self, device: GpuHandle) -> Option<f64> {
         let mut rates = Utilization::default();
         // SAFETY: the handle came from the library, which writes one struct of that shape.
         let code = unsafe { (self.utilization)(device.0, &mut rates) };
@@ -131,7 +132,7 @@ impl Nvml {
     }
 
     /// Bytes in use, and bytes there are.
-    pub(super) fn memory(&self, device: Device) -> Option<(u64, u64)> {
+    pub(super) fn memory(&self, device: GpuHandle) -> Option<(u64, u64)> {
         let mut memory = MemoryInfo::default();
         // SAFETY: the handle came from the library, which writes one struct of that shape.
         let code = unsafe { (self.memory_info)(device.0, &mut memory) };

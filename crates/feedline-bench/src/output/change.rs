@@ -28,7 +28,7 @@ const SAME_LOAD: f64 = 0.2;
 
 /// How the rate at one point compares.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct RateChange {
     /// The point.
     pub point: Point,
     /// Median rate before.
@@ -57,11 +57,11 @@ pub struct Relative {
 
 /// Two runs of an experiment, compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct RunChanges {
     /// Name of the experiment.
     pub experiment: String,
     /// Points that both have.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RateChange>,
     /// Points that only the first has.
     pub only_before: Vec<Point>,
     /// Points that only the second has.
@@ -75,7 +75,7 @@ pub struct Comparison {
 /// # Errors
 ///
 /// If they are runs of different experiments.
-pub fn compare(before: &Results, after: &Results) -> Result<Comparison, ExperimentError> {
+pub fn compare(before: &Results, after: &Results) -> Result<RunChanges, ExperimentError> {
     let (a, b) = (&before.header, &after.header);
     if a.experiment != b.experiment {
         let (first, second) = (a.experiment.clone(), b.experiment.clone());
@@ -95,7 +95,7 @@ pub fn compare(before: &Results, after: &Results) -> Result<Comparison, Experime
         let lacking = from.iter().filter(|cell| in_.iter().all(|it| it.point != cell.point));
         lacking.map(|cell| cell.point.clone()).collect()
     };
-    Ok(Comparison {
+    Ok(RunChanges {
         experiment: a.experiment.clone(),
         changes: changes.collect(),
         only_before: missing(&old, &new),
@@ -118,19 +118,19 @@ fn change(
     after: &Cell<'_>,
     bases: Option<(&Cell<'_>, &Cell<'_>)>,
     is_same_load: bool,
-) -> Option<Change> {
+) -> Option<RateChange> {
     let rates = |cell: &Cell<'_>| -> Vec<f64> {
         cell.runs.iter().filter_map(|run| value_of(run, "rate")).collect()
     };
-    let rate = Shift::between(&rates(before), &rates(after))?;
-    let shift =
-        bases.and_then(|(old, new)| Shift::between(&before.ratios_to(old), &after.ratios_to(new)));
+    let rate = MedianShift::between(&rates(before), &rates(after))?;
+    let shift = bases
+        .and_then(|(old, new)| MedianShift::between(&before.ratios_to(old), &after.ratios_to(new)));
     let is_real = match &shift {
         Some(shift) => shift.is_real && (rate.is_real || !is_same_load),
         None => rate.is_real && is_same_load,
     };
     let to = BASELINE.to_owned();
-    Some(Change {
+    Some(RateChange {
         point: before.point.clone(),
         before: rate.before,
         after: rate.after,
@@ -141,13 +141,13 @@ fn change(
 }
 
 /// Medians of one quantity in two runs, and whether they differ beyond noise.
-struct Shift {
+struct MedianShift {
     before: f64,
     after: f64,
     is_real: bool,
 }
 
-impl Shift {
+impl MedianShift {
     fn between(before: &[f64], after: &[f64]) -> Option<Self> {
         let (old, new) = (Summary::of(before)?, Summary::of(after)?);
         let apart = (new.median / old.median - 1.0).abs();
@@ -195,10 +195,10 @@ fn circumstances(before: &Results, after: &Results) -> Vec<String> {
     found
 }
 
-impl Comparison {
+impl RunChanges {
     /// The comparison in words.
     pub fn text(&self, unit: &str) -> String {
-        let real: Vec<&Change> = self.changes.iter().filter(|it| it.is_real).collect();
+        let real: Vec<&RateChange> = self.changes.iter().filter(|it| it.is_real).collect();
         let mut out = String::new();
         // Writing to a String cannot fail.
         let _ = match real.len() {

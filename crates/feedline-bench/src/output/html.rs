@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Document, Grid, left_out};
-use crate::chart::{Chart, Form, STYLE, escaped, page_rules, page_variables};
+use crate::chart::{Chart, ChartForm, STYLE, escaped, page_rules, page_variables};
 
 const STYLES: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -106,8 +106,8 @@ fn figure(out: &mut String, group: &[Chart]) {
     for (place, chart) in group.iter().enumerate() {
         let hidden = if place == shown { "" } else { " hidden" };
         let _ = writeln!(out, "<div class=\"drawing\"{hidden}>");
-        out.push_str(&chart.svg(Form::Wide));
-        out.push_str(&chart.svg(Form::Narrow));
+        out.push_str(&chart.svg(ChartForm::Wide));
+        out.push_str(&chart.svg(ChartForm::Narrow));
         out.push_str("</div>\n");
     }
     let _ = writeln!(out, "<figcaption>{}</figcaption>\n</figure>", escaped(&first.caption));

@@ -19,7 +19,7 @@ mod terminal;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::chart::Form;
+use crate::chart::ChartForm;
 use crate::experiment::{ExperimentError, View, entry};
 use crate::results::{Check, NotRun, Results};
 use crate::units;
@@ -83,7 +83,7 @@ impl<'a> Document<'a> {
         })?;
         for chart in &self.view.charts {
             let name = charts.join(chart.slug());
-            put(&name.with_extension("svg"), chart.svg(Form::File).as_bytes())?;
+            put(&name.with_extension("svg"), chart.svg(ChartForm::File).as_bytes())?;
             #[cfg(feature = "png")]
             {
                 let png = chart

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Axis, Check, Header, Level, Measurement, NotRun, Point};
+use super::{Axis, Check, ExperimentHeader, Level, Measurement, NotRun, Point};
 use crate::{Estimate, Summary};
 
 /// Everything that is known about an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
     /// What holds for all runs.
-    pub header: Header,
+    pub header: ExperimentHeader,
     /// The runs, in the order in which they happened.
     pub measurements: Vec<Measurement>,
     /// Points that were not run.
@@ -28,7 +28,7 @@ pub struct Cell<'a> {
 }
 
 impl Results {
-    pub(crate) fn new(header: Header) -> Self {
+    pub(crate) fn new(header: ExperimentHeader) -> Self {
         Self { header, measurements: Vec::new(), not_run: Vec::new(), checks: Vec::new() }
     }
 

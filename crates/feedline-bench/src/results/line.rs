@@ -15,7 +15,7 @@ pub const SCHEMA: u32 = 1;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Line {
     /// Opens the file.
-    Experiment(Box<Header>),
+    Experiment(Box<ExperimentHeader>),
     /// One run at one point.
     Measurement(Box<Measurement>),
     /// A point that was not run, and why.
@@ -26,7 +26,7 @@ pub enum Line {
 
 /// What holds for all runs of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct ExperimentHeader {
     /// [`SCHEMA`] at the time of writing.
     pub schema: u32,
     /// Name of the experiment.

@@ -19,9 +19,9 @@ mod store;
 
 pub(crate) use cell::{BASELINE, baseline_of, best_by, value_of, worst_by};
 pub use cell::{Cell, Results};
-pub use line::{Axis, Check, Header, Line, Measurement, NotRun, SCHEMA, Stretch};
+pub use line::{Axis, Check, ExperimentHeader, Line, Measurement, NotRun, SCHEMA, Stretch};
 pub use point::{Level, Point};
-pub use store::{FILE_NAME, Store, find, read};
+pub use store::{FILE_NAME, ResultStore, find, read};
 
 #[cfg(test)]
 pub(crate) use store::tests::header as sample_header;

@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Header, Line, Measurement, NotRun, Point, Results, SCHEMA};
+use super::{ExperimentHeader, Line, Measurement, NotRun, Point, Results, SCHEMA};
 use crate::experiment::ExperimentError;
 use crate::results::Check;
 
@@ -16,7 +16,7 @@ pub const FILE_NAME: &str = "results.jsonl";
 
 /// A folder of results that is being added to.
 #[derive(Debug)]
-pub struct Store {
+pub struct ResultStore {
     folder: PathBuf,
     path: PathBuf,
     file: File,
@@ -25,14 +25,18 @@ pub struct Store {
     resumed: usize,
 }
 
-impl Store {
+impl ResultStore {
     /// Opens a folder for an experiment: new, or with what an interrupted run left.
     ///
     /// # Errors
     ///
     /// If the folder holds results of another experiment or of other settings (unless `fresh` says to
     /// forget them), or cannot be written.
-    pub fn open(folder: &Path, header: Header, fresh: bool) -> Result<Self, ExperimentError> {
+    pub fn open(
+        folder: &Path,
+        header: ExperimentHeader,
+        fresh: bool,
+    ) -> Result<Self, ExperimentError> {
         fs::create_dir_all(folder).map_err(|source| ExperimentError::File {
             action: "create the folder",
             path: folder.into(),
@@ -129,7 +133,11 @@ fn holds_lines(path: &Path) -> Result<bool, ExperimentError> {
     }
 }
 
-fn refuse_others(path: &Path, there: &Header, wanted: &Header) -> Result<(), ExperimentError> {
+fn refuse_others(
+    path: &Path,
+    there: &ExperimentHeader,
+    wanted: &ExperimentHeader,
+) -> Result<(), ExperimentError> {
     let folder = path.parent().unwrap_or(path).to_owned();
     if there.experiment != wanted.experiment {
         let (holds, wanted) = (there.experiment.clone(), wanted.experiment.clone());

@@ -5,8 +5,8 @@ use super::*;
 use crate::Machine;
 use crate::results::Axis;
 
-pub(crate) fn header() -> Header {
-    Header {
+pub(crate) fn header() -> ExperimentHeader {
+    ExperimentHeader {
         schema: SCHEMA,
         experiment: "workers".into(),
         title: "What more workers bring".into(),
@@ -38,7 +38,7 @@ fn run(contestant: &str, workers: u32, round: u32) -> Measurement {
 #[test]
 fn what_is_written_is_read_back_to_the_last_digit() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(folder.path(), header(), false).unwrap();
+    let mut store = ResultStore::open(folder.path(), header(), false).unwrap();
     store.add(run("torch", 0, 1)).unwrap();
     let left_out = NotRun { point: point("torch", 1), why: "no".into(), needed_bytes: Some(5) };
     store.add_not_run(left_out).unwrap();
@@ -49,7 +49,7 @@ fn what_is_written_is_read_back_to_the_last_digit() {
 #[test]
 fn resuming_keeps_what_is_there_and_cuts_off_a_broken_line() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(folder.path(), header(), false).unwrap();
+    let mut store = ResultStore::open(folder.path(), header(), false).unwrap();
     store.add(run("torch", 0, 1)).unwrap();
     drop(store);
     let path = folder.path().join(FILE_NAME);
@@ -59,7 +59,7 @@ fn resuming_keeps_what_is_there_and_cuts_off_a_broken_line() {
 
     let mut later = header();
     later.started_unix_s += 5;
-    let mut store = Store::open(folder.path(), later, false).unwrap();
+    let mut store = ResultStore::open(folder.path(), later, false).unwrap();
     assert_eq!(store.resumed(), 1);
     assert!(store.has(&point("torch", 0), 1));
     assert!(!store.has(&point("torch", 0), 2), "another round is another run");
@@ -72,17 +72,17 @@ fn resuming_keeps_what_is_there_and_cuts_off_a_broken_line() {
 #[test]
 fn other_settings_are_refused_unless_told_to_start_over() {
     let folder = tempfile::tempdir().unwrap();
-    drop(Store::open(folder.path(), header(), false).unwrap());
+    drop(ResultStore::open(folder.path(), header(), false).unwrap());
     let mut other = header();
     other.settings["workers"] = serde_json::json!([0, 1, 2]);
-    let error = Store::open(folder.path(), other.clone(), false).unwrap_err();
+    let error = ResultStore::open(folder.path(), other.clone(), false).unwrap_err();
     assert!(error.to_string().contains("`workers`: [0,1] there, [0,1,2] now"), "{error}");
     assert!(error.hint().unwrap().contains("--fresh"));
     let mut grid = header();
     grid.experiment = "grid".into();
-    let error = Store::open(folder.path(), grid, false).unwrap_err().to_string();
+    let error = ResultStore::open(folder.path(), grid, false).unwrap_err().to_string();
     assert!(error.contains("holds results of `workers`, not of `grid`"), "{error}");
-    let store = Store::open(folder.path(), other, true).unwrap();
+    let store = ResultStore::open(folder.path(), other, true).unwrap();
     assert_eq!(store.results().measurements.len(), 0);
 }
 
@@ -116,7 +116,7 @@ fn a_full_disk_is_said_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     #[cfg(unix)]
     std::os::unix::fs::symlink("/dev/full", folder.path().join(FILE_NAME)).unwrap();
-    let error = Store::open(folder.path(), header(), false).unwrap_err();
+    let error = ResultStore::open(folder.path(), header(), false).unwrap_err();
     assert!(error.hint().unwrap().contains("free some space"), "{error}");
 }
 

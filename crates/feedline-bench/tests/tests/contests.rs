@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use feedline_bench::{
-    Agreement, BenchError, Contest, Digest, Header, Outcome, Probe, Progress, Recorder, Rounds,
-    Settings, Timing, Usage, VirtualClock, VirtualProbe, Warning, table,
+    Agreement, BenchError, Contest, ContestEvent, ContestHeader, Digest, Outcome, Probe, Recorder,
+    Rounds, Settings, Timing, Usage, VirtualClock, VirtualProbe, Warning, table,
 };
 
 fn ms(count: u64) -> Duration {
@@ -101,7 +101,7 @@ fn a_side_may_leave_out_set_up_and_clearing_up() {
 #[test]
 fn a_time_that_the_side_reports_counts_instead() {
     let clock = VirtualClock::new();
-    let header = Header::new(settings(1, 0), vec!["a".into()]).unwrap();
+    let header = ContestHeader::new(settings(1, 0), vec!["a".into()]).unwrap();
     let mut rounds =
         Rounds::begin(header, VirtualProbe::new(clock.clone()), Recorder::none()).unwrap();
     rounds.next_turn().unwrap();
@@ -112,7 +112,7 @@ fn a_time_that_the_side_reports_counts_instead() {
 
 #[test]
 fn steps_out_of_turn_are_refused() {
-    let header = Header::new(settings(1, 0), vec!["a".into(), "b".into()]).unwrap();
+    let header = ContestHeader::new(settings(1, 0), vec!["a".into(), "b".into()]).unwrap();
     let mut rounds =
         Rounds::begin(header, VirtualProbe::new(VirtualClock::new()), Recorder::none()).unwrap();
 
@@ -299,8 +299,8 @@ fn reading_the_meter_and_watching_are_outside_the_timed_interval() {
         .probe(Spy { calls: calls.clone() })
         .watch(|progress| {
             calls.lock().unwrap().push(match progress {
-                Progress::Begins { done: 0, of: 1, .. } => "watch begin",
-                Progress::Ended(_) => "watch end",
+                ContestEvent::Begins { done: 0, of: 1, .. } => "watch begin",
+                ContestEvent::Ended(_) => "watch end",
                 _ => "unexpected",
             });
         })

@@ -41,10 +41,10 @@ pub(crate) struct Composer {
     ledger: Arc<dyn Ledger>,
     /// The first epoch that is not delivered to its end. Relaxed: it only ages logs.
     delivered: AtomicU64,
-    state: Mutex<Inner>,
+    state: Mutex<ComposerInner>,
 }
 
-struct Inner {
+struct ComposerInner {
     generation: u64,
     course: Course,
     first: (u64, u64),
@@ -71,7 +71,7 @@ impl Composer {
         keeps_parcels: bool,
         ledger: Arc<dyn Ledger>,
     ) -> Composer {
-        let state = Inner {
+        let state = ComposerInner {
             generation: 0,
             course,
             first: (0, 0),
@@ -137,7 +137,7 @@ impl Composer {
         // Where this epoch's composing starts: mid-epoch only for the first one.
         let skipped = if epoch == first_epoch { first_number } else { 0 };
         let samples = state.course.samples(epoch);
-        let Inner { course, epochs, logs, stock, .. } = state;
+        let ComposerInner { course, epochs, logs, stock, .. } = state;
         let composing = composing(epochs, epoch, samples);
         let draft = match &composing.draft {
             Some(draft) => Arc::clone(draft),

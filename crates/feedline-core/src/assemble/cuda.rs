@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::sync::{Mutex, lock};
 
 use super::block::Memory;
-use super::driver::{Code, Context, Driver};
+use super::driver::{Context, CuResult, CudaDriver};
 use super::pool::PageLock;
 
 /// Names the driver library where the system's own search does not find the right one.
@@ -132,7 +132,7 @@ pub struct PinnedBytes {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct CudaHostMemory {
-    driver: Driver,
+    driver: CudaDriver,
     context: Context,
     limit: u64,
     process: Process,
@@ -166,7 +166,7 @@ impl CudaHostMemory {
         limit: Option<u64>,
     ) -> Result<Arc<CudaHostMemory>, NoDriver> {
         let library = library.as_ref();
-        let driver = Driver::load(library)?;
+        let driver = CudaDriver::load(library)?;
         let count = driver.devices();
         if count == 0 {
             return Err(NoDriver::NoDevice { library: library.to_string_lossy().into_owned() });
@@ -212,7 +212,7 @@ impl CudaHostMemory {
         self.process.is_left()
     }
 
-    fn refused(&self, bytes: u64, code: Code) {
+    fn refused(&self, bytes: u64, code: CuResult) {
         let why = self.driver.explain(code);
         let mut locked = lock(&self.locked);
         locked.bytes.registered -= bytes;

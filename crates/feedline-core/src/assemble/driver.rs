@@ -11,40 +11,40 @@ use libloading::Library;
 use super::cuda::NoDriver;
 
 /// `CUresult`; 0 is success.
-pub(crate) type Code = i32;
+pub(crate) type CuResult = i32;
 /// `CUdevice`.
-type Device = c_int;
+type CuDevice = c_int;
 /// `CUcontext`.
 type ContextPtr = *mut c_void;
 
-const SUCCESS: Code = 0;
+const SUCCESS: CuResult = 0;
 /// `CUDA_ERROR_NO_DEVICE`: what `cuInit` says on a machine with a driver and nothing to drive.
-const NO_DEVICE: Code = 100;
+const NO_DEVICE: CuResult = 100;
 /// `CU_MEMHOSTREGISTER_PORTABLE`: page-locked for every context, not only for the calling one.
 const PORTABLE: c_uint = 1;
 
 /// The driver library. It is never unloaded: the driver has threads and exit handlers of its own,
 /// so the functions stay valid for the life of the process.
 #[derive(Copy, Clone)]
-pub(crate) struct Driver {
-    init: unsafe extern "system" fn(c_uint) -> Code,
-    get_error_string: unsafe extern "system" fn(Code, *mut *const c_char) -> Code,
-    device_get_count: unsafe extern "system" fn(*mut c_int) -> Code,
-    device_get: unsafe extern "system" fn(*mut Device, c_int) -> Code,
-    primary_ctx_get_state: unsafe extern "system" fn(Device, *mut c_uint, *mut c_int) -> Code,
-    primary_ctx_retain: unsafe extern "system" fn(*mut ContextPtr, Device) -> Code,
-    primary_ctx_release: unsafe extern "system" fn(Device) -> Code,
-    ctx_get_current: unsafe extern "system" fn(*mut ContextPtr) -> Code,
-    ctx_get_device: unsafe extern "system" fn(*mut Device) -> Code,
-    ctx_push_current: unsafe extern "system" fn(ContextPtr) -> Code,
-    ctx_pop_current: unsafe extern "system" fn(*mut ContextPtr) -> Code,
-    mem_host_register: unsafe extern "system" fn(*mut c_void, usize, c_uint) -> Code,
-    mem_host_unregister: unsafe extern "system" fn(*mut c_void) -> Code,
+pub(crate) struct CudaDriver {
+    init: unsafe extern "system" fn(c_uint) -> CuResult,
+    get_error_string: unsafe extern "system" fn(CuResult, *mut *const c_char) -> CuResult,
+    device_get_count: unsafe extern "system" fn(*mut c_int) -> CuResult,
+    device_get: unsafe extern "system" fn(*mut CuDevice, c_int) -> CuResult,
+    primary_ctx_get_state: unsafe extern "system" fn(CuDevice, *mut c_uint, *mut c_int) -> CuResult,
+    primary_ctx_retain: unsafe extern "system" fn(*mut ContextPtr, CuDevice) -> CuResult,
+    primary_ctx_release: unsafe extern "system" fn(CuDevice) -> CuResult,
+    ctx_get_current: unsafe extern "system" fn(*mut ContextPtr) -> CuResult,
+    ctx_get_device: unsafe extern "system" fn(*mut CuDevice) -> CuResult,
+    ctx_push_current: unsafe extern "system" fn(ContextPtr) -> CuResult,
+    ctx_pop_current: unsafe extern "system" fn(*mut ContextPtr) -> CuResult,
+    mem_host_register: unsafe extern "system" fn(*mut c_void, usize, c_uint) -> CuResult,
+    mem_host_unregister: unsafe extern "system" fn(*mut c_void) -> CuResult,
 }
 
 /// A retained primary context.
 pub(crate) struct Context {
-    device: Device,
+    device: CuDevice,
     context: ContextPtr,
 }
 
@@ -53,9 +53,9 @@ unsafe impl Send for Context {}
 // SAFETY: as above; the handle is never written to.
 unsafe impl Sync for Context {}
 
-impl Driver {
+impl CudaDriver {
     /// Loads the library and initialises the driver.
-    pub(crate) fn load(library: &OsStr) -> Result<Driver, NoDriver> {
+    pub(crate) fn load(library: &OsStr) -> Result<CudaDriver, NoDriver> {
         let name = library.to_string_lossy().into_owned();
         // SAFETY: loading runs the library's initialisers. The default name is NVIDIA's own
         // library; another one is the choice of whoever set it, as with LD_LIBRARY_PATH.
@@ -69,7 +69,7 @@ impl Driver {
                 *unsafe { loaded.get($symbol) }.map_err(|_| missing($symbol))?
             };
         }
-        let driver = Driver {
+        let driver = CudaDriver {
             init: function!("cuInit"),
             get_error_string: function!("cuGetErrorString"),
             device_get_count: function!("cuDeviceGetCount"),
@@ -106,7 +106,7 @@ impl Driver {
     /// hundred megabytes of its memory for nothing.
     pub(crate) fn device_in_use(&self, count: u32) -> Option<u32> {
         let mut context: ContextPtr = ptr::null_mut();
-        let mut device: Device = 0;
+        let mut device: CuDevice = 0;
         // SAFETY: the driver is initialised and writes one handle, null without a current context.
         let code = unsafe { (self.ctx_get_current)(&mut context) };
         if code == SUCCESS && !context.is_null() {
@@ -126,7 +126,7 @@ impl Driver {
         })
     }
 
-    fn device(&self, ordinal: u32) -> Result<Device, Code> {
+    fn device(&self, ordinal: u32) -> Result<CuDevice, CuResult> {
         let mut device = 0;
         let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
         // SAFETY: the driver is initialised, checks the ordinal and writes one int.
@@ -135,7 +135,7 @@ impl Driver {
     }
 
     /// Retains the primary context of a device: the one that torch and the CUDA runtime use.
-    pub(crate) fn retain(&self, ordinal: u32) -> Result<Context, Code> {
+    pub(crate) fn retain(&self, ordinal: u32) -> Result<Context, CuResult> {
         let device = self.device(ordinal)?;
         let mut context = ptr::null_mut();
         // SAFETY: the device came from the driver, which writes one handle.
@@ -156,21 +156,21 @@ impl Driver {
         context: &Context,
         at: *mut u8,
         bytes: usize,
-    ) -> Result<(), Code> {
+    ) -> Result<(), CuResult> {
         // SAFETY: the driver checks that the range is mapped and changes no byte of it; that it stays
         // mapped until `unregister` is the promise of `PageLock`'s caller.
         self.within(context, || unsafe { (self.mem_host_register)(at.cast(), bytes, PORTABLE) })
     }
 
     /// Undoes `register`.
-    pub(crate) fn unregister(&self, context: &Context, at: *mut u8) -> Result<(), Code> {
+    pub(crate) fn unregister(&self, context: &Context, at: *mut u8) -> Result<(), CuResult> {
         // SAFETY: the driver looks the address up in its own list and refuses what is not in it.
         self.within(context, || unsafe { (self.mem_host_unregister)(at.cast()) })
     }
 
     /// Calls with the context current, and leaves the thread as it was: a worker has no context,
     /// the training thread may have another one.
-    fn within(&self, context: &Context, call: impl FnOnce() -> Code) -> Result<(), Code> {
+    fn within(&self, context: &Context, call: impl FnOnce() -> CuResult) -> Result<(), CuResult> {
         // SAFETY: the context is retained as long as the value lives.
         succeeded(unsafe { (self.ctx_push_current)(context.context) })?;
         let code = call();
@@ -181,7 +181,7 @@ impl Driver {
     }
 
     /// The driver's own words for a code.
-    pub(crate) fn explain(&self, code: Code) -> String {
+    pub(crate) fn explain(&self, code: CuResult) -> String {
         let mut text: *const c_char = ptr::null();
         // SAFETY: the driver writes one pointer, to a constant of its own or null.
         let known = unsafe { (self.get_error_string)(code, &mut text) };
@@ -193,6 +193,6 @@ impl Driver {
     }
 }
 
-fn succeeded(code: Code) -> Result<(), Code> {
+fn succeeded(code: CuResult) -> Result<(), CuResult> {
     if code == SUCCESS { Ok(()) } else { Err(code) }
 }

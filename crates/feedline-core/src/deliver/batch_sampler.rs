@@ -2,7 +2,7 @@
 
 use crate::assemble::Field;
 use crate::plan::{Plan, Position, Remaining, SampleIndex};
-use crate::state::{Course, Pipeline, Positions, Segment, Start, State, StateError};
+use crate::state::{Course, PipelineIdentity, Positions, Segment, Start, State, StateError};
 
 /// Which samples come in which batch, epoch by epoch, from where a state was taken or from the start.
 ///
@@ -22,7 +22,7 @@ use crate::state::{Course, Pipeline, Positions, Segment, Start, State, StateErro
 /// ```
 pub struct BatchSampler {
     plan: Plan,
-    pipeline: Pipeline,
+    pipeline: PipelineIdentity,
     course: Course,
 }
 
@@ -30,7 +30,7 @@ impl BatchSampler {
     /// `recipe` is what identifies the samples; see [`LoaderBuilder::recipe`](crate::LoaderBuilder::recipe).
     #[must_use]
     pub fn new(plan: Plan, recipe: &str) -> BatchSampler {
-        let pipeline = Pipeline::new(&[] as &[Field], recipe);
+        let pipeline = PipelineIdentity::new(&[] as &[Field], recipe);
         let course = Course::whole(&plan);
         BatchSampler { plan, pipeline, course }
     }

@@ -16,7 +16,7 @@ use crate::measure::tally::Tally;
 use crate::open::{Grain, Iterating, Opener};
 use crate::plan::{Boundary, Order, Plan};
 use crate::schedule::{MakePolicy, Policy, PolicyKind, costs::Costs};
-use crate::state::{Course, Pipeline, Start, State};
+use crate::state::{Course, PipelineIdentity, Start, State};
 use crate::work::{Dataset, Handoff, Iterable, Journal, Maker, Runner, Watchlist, Work};
 
 use super::{Delivery, Loader, OrderLog};
@@ -313,7 +313,7 @@ impl LoaderBuilder {
         let batch = layout.as_ref().map_or(0, |layout| layout.bytes);
         let block = if layout.is_some() { block_size(batch).unwrap_or(usize::MAX) } else { 0 };
         let budget = self.memory.unwrap_or(DEFAULT_BUDGET).max(block as u64);
-        let pipeline = Pipeline::new(schema.fields(), &self.recipe);
+        let pipeline = PipelineIdentity::new(schema.fields(), &self.recipe);
         let start = match &self.resume {
             Some((state, forced)) => state.fit(&plan, &pipeline, *forced)?,
             None => Start::at(0, 0),

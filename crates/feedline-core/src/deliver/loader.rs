@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::assemble::{Batch, Field};
 use crate::crew::{Crew, GRACE};
-use crate::engine::{Engine, Step};
+use crate::engine::{Engine, Stepped};
 use crate::error::{BuildError, Error, SampleError};
 use crate::flow::{Answer, Flow, Taken};
 use crate::measure::consumption::{Consumption, Delivered};
@@ -33,7 +33,7 @@ use crate::sync::lock_std as lock;
 use crate::work::{Dataset, Local, Stage};
 
 use super::builder::LoaderBuilder;
-use super::{OrderLog, Outcome};
+use super::{BatchResult, OrderLog};
 
 /// Loads a dataset in parallel and delivers it in batches, epoch by epoch.
 ///
@@ -196,9 +196,9 @@ impl Loader {
         asked_ns
     }
 
-    fn answer(&self, answer: Answer<Outcome>, asked_ns: u64) -> Next {
+    fn answer(&self, answer: Answer<BatchResult>, asked_ns: u64) -> Next {
         match answer {
-            Answer::Batch(outcome, ready) => Next::Batch(self.deliver(outcome, ready, asked_ns)),
+            Answer::Batch(finished, ready) => Next::Batch(self.deliver(finished, ready, asked_ns)),
             Answer::Wait { .. } => Next::Pending,
             Answer::End => Next::End,
             Answer::Superseded => Next::Batch(Err(Error::Superseded)),
@@ -214,7 +214,7 @@ impl Loader {
         token: u64,
         local: &mut Local,
         deadline: Option<Instant>,
-    ) -> Taken<Outcome> {
+    ) -> Taken<BatchResult> {
         loop {
             if let Some(answer) = self.engine.gate.try_take(token) {
                 return Taken::Answer(answer);
@@ -223,18 +223,18 @@ impl Loader {
                 return Taken::TimedOut;
             }
             match self.engine.step(local) {
-                Step::Worked | Step::Retired => {}
-                Step::Stopped => return Taken::Answer(Answer::Closed(None)),
+                Stepped::Worked | Stepped::Retired => {}
+                Stepped::Stopped => return Taken::Answer(Answer::Closed(None)),
                 // Whatever was opened has been worked off and delivered, so there is always
                 // room for the next; only another thread's restart can have changed that.
-                Step::Idle(..) => std::thread::yield_now(),
+                Stepped::Idle(..) => std::thread::yield_now(),
             }
         }
     }
 
-    fn deliver(&self, outcome: Outcome, ready: usize, asked_ns: u64) -> Result<Batch, Error> {
+    fn deliver(&self, finished: BatchResult, ready: usize, asked_ns: u64) -> Result<Batch, Error> {
         let taken_ns = self.engine.gate.now_ns();
-        let Outcome { result, errors, times, finished_ns } = outcome;
+        let BatchResult { result, errors, times, finished_ns } = finished;
         if let Ok(batch) = &result {
             batch.mark_delivered();
         }

@@ -4,11 +4,11 @@
 //!
 //! Uses every other room: the builder is where they are made.
 
+mod batch_result;
 mod batch_sampler;
 mod builder;
 mod loader;
 mod log;
-mod outcome;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub use builder::LoaderBuilder;
 pub use loader::{Epoch, EpochToken, Loader, Next};
 pub use log::OrderLog;
 
-pub(crate) use outcome::Outcome;
+pub(crate) use batch_result::BatchResult;
 
 /// Which samples a batch is made of.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

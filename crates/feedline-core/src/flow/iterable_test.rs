@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::Plan;
 
-type Machine = Flow<(u64, u64), ()>;
+type TestFlow = Flow<(u64, u64), ()>;
 
-fn machine_at(prefetch: usize, start: &Start) -> Machine {
+fn machine_at(prefetch: usize, start: &Start) -> TestFlow {
     let rules = Rules {
         prefetch,
         elastic: false,
@@ -28,7 +28,7 @@ fn machine_at(prefetch: usize, start: &Start) -> Machine {
     Flow::new(rules, Course::whole(&plan), start)
 }
 
-fn machine(prefetch: usize) -> Machine {
+fn machine(prefetch: usize) -> TestFlow {
     machine_at(prefetch, &Start::at(0, 0))
 }
 
@@ -37,13 +37,13 @@ fn word(text: &str) -> Option<Arc<str>> {
 }
 
 /// Opens a batch whose iterator is then at its number.
-fn open(flow: &mut Machine) -> Option<BatchId> {
+fn open(flow: &mut TestFlow) -> Option<BatchId> {
     let Opening::Batch { id, .. } = flow.open() else { return None };
     flow.pulled(id, 10, 10, word(&format!("{}", id.number + 1)));
     flow.opened(id, 4, 4).map(|_| id)
 }
 
-fn finish(flow: &mut Machine, id: BatchId) {
+fn finish(flow: &mut TestFlow, id: BatchId) {
     flow.made((id.generation, id.turn), 4, 0, 10);
     let finished = Finished { batch: (id.epoch, id.number), positions: Vec::new(), bytes: 0 };
     flow.finished(id, finished, None).expect("it is wanted");

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 
 const BATCH: u64 = 100;
 
-type Machine = Flow<u64, (u64, u64)>;
+type TestFlow = Flow<u64, (u64, u64)>;
 
 fn rules(prefetch: usize) -> Rules {
     Rules {
@@ -29,13 +29,13 @@ fn rules(prefetch: usize) -> Rules {
 }
 
 /// A machine for epochs of so many batches of four samples.
-fn machine(batches: u64, rules: Rules) -> Machine {
+fn machine(batches: u64, rules: Rules) -> TestFlow {
     let plan = Plan::builder(batches * 4).batch_size(4).build().unwrap();
     Flow::new(rules, Course::whole(&plan), &Start::at(0, 0))
 }
 
 /// Opens a batch of four jobs; `None` if it may not be opened.
-fn open(flow: &mut Machine) -> Option<(BatchId, usize)> {
+fn open(flow: &mut TestFlow) -> Option<(BatchId, usize)> {
     let Opening::Batch { id, .. } = flow.open() else { return None };
     flow.took(BATCH, false, BATCH);
     let effects = flow.opened(id, 4, 4).expect("of this generation");
@@ -43,22 +43,22 @@ fn open(flow: &mut Machine) -> Option<(BatchId, usize)> {
 }
 
 /// Finishes a batch. Returns whether the consumer is woken.
-fn finish(flow: &mut Machine, id: BatchId) -> bool {
+fn finish(flow: &mut TestFlow, id: BatchId) -> bool {
     let finished = Finished { batch: id.turn, positions: Vec::new(), bytes: BATCH };
     flow.finished(id, finished, None).expect("it is wanted").wake_consumer
 }
 
 /// Opens and finishes all that may be opened.
-fn work(flow: &mut Machine) -> usize {
+fn work(flow: &mut TestFlow) -> usize {
     std::iter::from_fn(|| open(flow).map(|(id, _)| finish(flow, id))).count()
 }
 
-fn begin(flow: &mut Machine) -> u64 {
+fn begin(flow: &mut TestFlow) -> u64 {
     flow.begin_epoch().0
 }
 
 /// Takes the next batch, if it is there. Returns it, and how many workers are woken.
-fn take(flow: &mut Machine, token: u64) -> (Option<u64>, usize) {
+fn take(flow: &mut TestFlow, token: u64) -> (Option<u64>, usize) {
     let (answer, effects) = flow.ask(token, 0);
     let batch = match answer {
         Answer::Batch(batch, _) => Some(batch),
@@ -71,7 +71,7 @@ fn take(flow: &mut Machine, token: u64) -> (Option<u64>, usize) {
 }
 
 /// The user drops a batch. Returns how many workers are woken.
-fn give_back(flow: &mut Machine) -> usize {
+fn give_back(flow: &mut TestFlow) -> usize {
     flow.returned(BATCH, true).1.wake_workers
 }
 
@@ -259,11 +259,11 @@ fn loose() -> Rules {
 }
 
 /// Jobs of one sample each that may be begun, of those of a batch.
-fn admitted(flow: &mut Machine, id: BatchId) -> usize {
+fn admitted(flow: &mut TestFlow, id: BatchId) -> usize {
     (0..4).filter(|n| flow.admit(id.generation, id.turn, (id.turn, *n)).is_some()).count()
 }
 
-fn open_loose(flow: &mut Machine) -> Option<BatchId> {
+fn open_loose(flow: &mut TestFlow) -> Option<BatchId> {
     let Opening::Batch { id, .. } = flow.open() else { return None };
     flow.opened(id, 4, 4).map(|_| id)
 }
@@ -358,7 +358,7 @@ struct Stale {
 /// Workers and a consumer who are driven by hand, and a list of all batches of this generation.
 struct World {
     script: Script,
-    flow: Machine,
+    flow: TestFlow,
     batches: Vec<Told>,
     stale: Vec<Stale>,
     queue: VecDeque<(u64, u64)>,
@@ -644,7 +644,7 @@ impl World {
     }
 }
 
-impl Machine {
+impl TestFlow {
     /// The consumer asks; it does not matter whether for the first time.
     fn ask_again_or_ask(
         &mut self,

@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::series::Series;
+use super::series::TimeSeries;
 use super::tally::histogram;
 
 /// The way of one batch: four stretches of time, end to end.
@@ -51,7 +51,7 @@ pub(crate) struct Consumption {
     pub(crate) waits: Histogram<u64>,
     pub(crate) parts: BatchTimes,
     pub(crate) recent: Vec<BatchTimes>,
-    pub(crate) occupancy: Series,
+    pub(crate) occupancy: TimeSeries,
     /// When the first epoch was begun.
     pub(crate) begun_ns: Option<u64>,
     /// When the last batch was handed out; `None` between epochs.
@@ -88,7 +88,7 @@ impl Consumption {
             waits: histogram(),
             parts: BatchTimes::default(),
             recent: Vec::with_capacity(RECENT),
-            occupancy: Series::new(),
+            occupancy: TimeSeries::new(),
             begun_ns: None,
             left_at_ns: None,
             noted: Vec::with_capacity(NOTED),

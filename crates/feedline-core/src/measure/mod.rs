@@ -12,5 +12,5 @@ pub(crate) mod tally;
 mod verdict;
 
 pub use consumption::BatchTimes;
-pub use series::Point;
+pub use series::SeriesPoint;
 pub use stats::{ConsumerStats, StageStats, Stats, Times, WorkerStats};

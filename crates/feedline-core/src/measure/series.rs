@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// One point of a series.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Point {
+pub struct SeriesPoint {
     /// When, in nanoseconds since the loader was built.
     pub at_ns: u64,
     /// How many.
@@ -16,15 +16,15 @@ const POINTS: usize = 512;
 
 /// A thinned-out record of a quantity over time.
 #[derive(Debug)]
-pub(crate) struct Series {
-    points: Vec<Point>,
+pub(crate) struct TimeSeries {
+    points: Vec<SeriesPoint>,
     every: u64,
     seen: u64,
 }
 
-impl Series {
-    pub(crate) fn new() -> Series {
-        Series { points: Vec::with_capacity(POINTS), every: 1, seen: 0 }
+impl TimeSeries {
+    pub(crate) fn new() -> TimeSeries {
+        TimeSeries { points: Vec::with_capacity(POINTS), every: 1, seen: 0 }
     }
 
     pub(crate) fn push(&mut self, at_ns: u64, value: u64) {
@@ -38,13 +38,13 @@ impl Series {
                 self.every *= 2;
             }
             if self.seen.is_multiple_of(self.every) {
-                self.points.push(Point { at_ns, value });
+                self.points.push(SeriesPoint { at_ns, value });
             }
         }
         self.seen += 1;
     }
 
-    pub(crate) fn points(&self) -> &[Point] {
+    pub(crate) fn points(&self) -> &[SeriesPoint] {
         &self.points
     }
 }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_long_series_keeps_its_ends_and_even_spacing() {
-        let mut series = Series::new();
+        let mut series = TimeSeries::new();
         for i in 0..100_000 {
             series.push(i, i);
         }

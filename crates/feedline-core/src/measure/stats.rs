@@ -10,7 +10,7 @@ use crate::schedule::Steals;
 use crate::work::Stage;
 
 use super::consumption::{BatchTimes, RECENT};
-use super::series::{Point, Series};
+use super::series::{SeriesPoint, TimeSeries};
 
 /// What a loader has done so far and where the time went.
 #[derive(Clone, Debug, Serialize)]
@@ -38,7 +38,7 @@ pub struct Stats {
     /// The same for each of the last batches delivered (at most 256, in no particular order).
     pub recent_batches: Vec<BatchTimes>,
     /// Finished batches that waited when one was taken, over time.
-    pub occupancy: Vec<Point>,
+    pub occupancy: Vec<SeriesPoint>,
     /// Load-imbalance factor: `max / mean` of the workers' busy time. 1 is perfect balance.
     pub imbalance: f64,
     /// `total work / (max worker time x workers)`. 1 is perfect; its inverse is `imbalance`.
@@ -182,8 +182,9 @@ impl Stats {
     pub fn plus(&self, later: &Stats) -> Stats {
         let workers = each(&self.workers, &later.workers, WorkerStats::plus);
         let (imbalance, efficiency) = balance(workers.iter().map(|worker| worker.busy_ns));
-        let shift = |point: &Point| Point { at_ns: point.at_ns + self.elapsed_ns, ..*point };
-        let mut occupancy = Series::new();
+        let shift =
+            |point: &SeriesPoint| SeriesPoint { at_ns: point.at_ns + self.elapsed_ns, ..*point };
+        let mut occupancy = TimeSeries::new();
         for point in self.occupancy.iter().copied().chain(later.occupancy.iter().map(shift)) {
             occupancy.push(point.at_ns, point.value);
         }

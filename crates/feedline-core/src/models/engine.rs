@@ -8,7 +8,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::deliver::Delivery;
-use crate::engine::{Engine, Step};
+use crate::engine::{Engine, Stepped};
 use crate::flow::{Answer, Taken};
 use crate::plan::SampleIndex;
 use crate::work::{Cause, Dataset, Iterable, Local, Pass, Sample, Samples};
@@ -45,9 +45,9 @@ fn work(engine: &Engine, worker: usize) {
     let mut local = Local::new(worker);
     loop {
         match engine.step(&mut local) {
-            Step::Worked => {}
-            Step::Idle(ticket, _) => engine.gate.rest(ticket),
-            Step::Stopped | Step::Retired => return,
+            Stepped::Worked => {}
+            Stepped::Idle(ticket, _) => engine.gate.rest(ticket),
+            Stepped::Stopped | Stepped::Retired => return,
         }
     }
 }
@@ -61,10 +61,10 @@ fn hire<const N: usize>(engine: &Arc<Engine>) -> [thread::JoinHandle<()>; N] {
 
 /// Takes the next batch as the loader does.
 fn hold(engine: &Engine, token: u64) -> Batch {
-    let Taken::Answer(Answer::Batch(outcome, _)) = engine.gate.take(token, None) else {
+    let Taken::Answer(Answer::Batch(finished, _)) = engine.gate.take(token, None) else {
         panic!("nobody restarts or closes")
     };
-    let batch = outcome.result.expect("no sample fails");
+    let batch = finished.result.expect("no sample fails");
     batch.mark_delivered();
     batch
 }
@@ -259,9 +259,9 @@ fn jobs_that_are_held_back_for_want_of_bytes_are_done_when_there_is_room() {
 }
 
 /// Numbers that come one after the other.
-struct Counted(u64);
+struct NumberStream(u64);
 
-impl Dataset for Counted {
+impl Dataset for NumberStream {
     fn len(&self) -> u64 {
         0
     }
@@ -276,7 +276,7 @@ impl Dataset for Counted {
     }
 }
 
-impl Iterable for Counted {
+impl Iterable for NumberStream {
     fn iterate(&self, _: Pass) -> Result<Box<dyn Samples>, Cause> {
         Ok(Box::new(Counting { at: 0, end: self.0 }))
     }
@@ -297,7 +297,7 @@ impl Samples for Counting {
 
 /// Takes all batches of one sample that there are, and is told the end.
 fn deliver_to_the_end<const N: usize>(samples: u64, prefetch: usize) {
-    let engine = engine(Loader::builder(Counted(samples)).workers(N).prefetch(prefetch));
+    let engine = engine(Loader::builder(NumberStream(samples)).workers(N).prefetch(prefetch));
     let workers = hire::<N>(&engine);
     let token = engine.begin_epoch();
     for sample in 0..samples {
@@ -321,7 +321,7 @@ fn two_workers_take_turns_at_the_iterator_and_find_its_end() {
 #[test]
 fn an_iterator_that_is_given_up_leaves_nothing() {
     explore(2, || {
-        let engine = engine(Loader::builder(Counted(1)).workers(1).prefetch(1));
+        let engine = engine(Loader::builder(NumberStream(1)).workers(1).prefetch(1));
         let workers = hire::<1>(&engine);
         let token = engine.begin_epoch();
         engine.cancel(token);

@@ -40,7 +40,7 @@ pub(super) struct Iteration {
 
 /// What was taken for a batch.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct TakenSamples {
     /// The bytes of each sample, or why there are none.
     pub(super) samples: Vec<Result<Vec<u8>, Cause>>,
     /// Whether there are no more.
@@ -69,8 +69,8 @@ impl Iterating {
         iterator: Option<&str>,
         indices: &[SampleIndex],
         is_stale: impl Fn() -> bool,
-    ) -> Taken {
-        let mut taken = Taken::default();
+    ) -> TakenSamples {
+        let mut taken = TakenSamples::default();
         let Some(iterable) = self.dataset.iterable() else { return taken };
         if pass.as_ref().is_none_or(|pass| pass.generation != id.generation) {
             *pass = None;
@@ -98,7 +98,7 @@ impl Iterating {
 
     fn fill(
         &self,
-        taken: &mut Taken,
+        taken: &mut TakenSamples,
         pass: &mut Iteration,
         iterable: &dyn Iterable,
         indices: &[SampleIndex],

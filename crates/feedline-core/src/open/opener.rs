@@ -27,7 +27,7 @@
 use std::sync::Arc;
 
 use crate::assemble::{BatchLayout, Block, Composer, Draft, OutOfMemory, Pool};
-use crate::deliver::{OrderLog, Outcome};
+use crate::deliver::{BatchResult, OrderLog};
 use crate::flow::{BatchId, Charge, Finished, Gate, Ledger, Opening};
 use crate::plan::{EpochPlan, Position, SampleIndex};
 use crate::schedule::{Job, Policy, costs::Costs, grain::grain};
@@ -35,11 +35,11 @@ use crate::state::{Course, Positions};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::work::{Attempt, Lot, Pulled, Work};
 
-use super::iteration::{Iterating, Iteration, Taken};
+use super::iteration::{Iterating, Iteration, TakenSamples};
 
 /// Opens batches.
 pub(crate) struct Opener {
-    pub(crate) gate: Arc<Gate<Outcome, Job<Work>>>,
+    pub(crate) gate: Arc<Gate<BatchResult, Job<Work>>>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) policy: Arc<dyn Policy<Work>>,
     pub(crate) costs: Arc<Costs>,
@@ -98,7 +98,7 @@ pub(crate) enum Opened {
 }
 
 /// Which samples a batch has.
-struct Planned {
+struct BatchSamples {
     positions: Positions,
     indices: Vec<SampleIndex>,
 }
@@ -145,7 +145,7 @@ impl Opener {
                 return self.pass_over(prepared, id, positions, error);
             }
         };
-        let Planned { positions, mut indices } = members;
+        let BatchSamples { positions, mut indices } = members;
         let (mut pulled, mut ended) = (None, false);
         if let Some(iterating) = &self.iterating {
             let taken;
@@ -200,7 +200,7 @@ impl Opener {
         id: BatchId,
         iterator: Option<&str>,
         indices: &[SampleIndex],
-    ) -> (MutexGuard<'a, NextBatch>, Taken) {
+    ) -> (MutexGuard<'a, NextBatch>, TakenSamples) {
         prepared.pulling = true;
         let mut pass = prepared.pass.take();
         drop(prepared);
@@ -213,7 +213,7 @@ impl Opener {
     }
 
     /// Books what was taken from an iterator.
-    fn book(&self, id: BatchId, taken: Taken) -> Pulled {
+    fn book(&self, id: BatchId, taken: TakenSamples) -> Pulled {
         let sizes = || taken.samples.iter().flatten().map(|bytes| bytes.capacity() as u64);
         let (bytes, largest) = (sizes().sum(), sizes().max().unwrap_or(0));
         let (_, evict) = self.gate.pulled(id, bytes, largest, taken.iterator);
@@ -234,7 +234,7 @@ impl Opener {
         error: OutOfMemory,
     ) -> Opened {
         let passed = positions.clone();
-        let batch = Outcome::failed(error.into(), self.gate.now_ns());
+        let batch = BatchResult::failed(error.into(), self.gate.now_ns());
         let failed = Finished { batch, positions, bytes: 0 };
         self.gate.passed_over(id, failed, || {
             if let Some(composer) = &self.composer {
@@ -283,7 +283,7 @@ impl Opener {
         prepared: &NextBatch,
         id: BatchId,
         slots: u32,
-    ) -> Result<Planned, OutOfMemory> {
+    ) -> Result<BatchSamples, OutOfMemory> {
         let planned = prepared.epoch.as_ref();
         let (course, plan) = planned.expect("planned before a batch of it is opened");
         let mut indices = Vec::new();
@@ -307,7 +307,7 @@ impl Opener {
                 indices.extend(positions.iter().map(|p| plan.index(Position(*p))));
             }
         }
-        Ok(Planned { positions, indices })
+        Ok(BatchSamples { positions, indices })
     }
 
     /// Cuts a lot into jobs. Returns how many.

@@ -35,12 +35,12 @@ pub enum Boundary {
 
 /// What one rank gets of an epoch.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Share {
+pub(crate) struct EpochShare {
     pub(crate) batches: u64,
     pub(crate) samples: u64,
 }
 
-impl Share {
+impl EpochShare {
     /// The positions of one batch; empty past the last batch.
     pub(crate) fn batch_range(self, batch: u64, batch_size: u64) -> Range<u64> {
         let start = batch.saturating_mul(batch_size).min(self.samples);
@@ -51,18 +51,23 @@ impl Share {
 impl Boundary {
     /// As [`share`](Boundary::share) of a whole epoch that was accepted, for the `n` positions that are
     /// left of it, perhaps none.
-    pub(crate) fn share_rest(self, n: u64, world: u64, batch_size: u64) -> Share {
+    pub(crate) fn share_rest(self, n: u64, world: u64, batch_size: u64) -> EpochShare {
         match n {
-            0 => Share { batches: 0, samples: 0 },
+            0 => EpochShare { batches: 0, samples: 0 },
             // `Drop` refuses what fills no batch. The others are no larger than the whole was.
             _ => self
                 .share(n, world.max(1), batch_size.max(1))
-                .unwrap_or(Share { batches: 0, samples: 0 }),
+                .unwrap_or(EpochShare { batches: 0, samples: 0 }),
         }
     }
 
     /// Splits `n` positions among `world` ranks. All arguments are at least 1.
-    pub(crate) fn share(self, n: u64, world: u64, batch_size: u64) -> Result<Share, PlanError> {
+    pub(crate) fn share(
+        self,
+        n: u64,
+        world: u64,
+        batch_size: u64,
+    ) -> Result<EpochShare, PlanError> {
         let (wide_n, wide_world, wide_batch) =
             (u128::from(n), u128::from(world), u128::from(batch_size));
         let step = wide_world * wide_batch;
@@ -81,7 +86,7 @@ impl Boundary {
         // counts then fit too, except that one rank may own all 2^64 positions.
         let too_many = || PlanError::TooManyPositions { positions: n, world, batch_size };
         match samples.checked_mul(wide_world) {
-            Some(total) if total <= 1 << 64 => Ok(Share {
+            Some(total) if total <= 1 << 64 => Ok(EpochShare {
                 batches: batches.try_into().map_err(|_| too_many())?,
                 samples: samples.try_into().map_err(|_| too_many())?,
             }),
@@ -97,9 +102,9 @@ mod tests {
     #[test]
     fn counts_of_ten_samples_on_two_ranks_in_batches_of_three() {
         let share = |boundary: Boundary| boundary.share(10, 2, 3).unwrap();
-        assert_eq!(share(Boundary::Drop), Share { batches: 1, samples: 3 });
-        assert_eq!(share(Boundary::Pad), Share { batches: 2, samples: 6 });
-        assert_eq!(share(Boundary::Keep), Share { batches: 2, samples: 5 });
+        assert_eq!(share(Boundary::Drop), EpochShare { batches: 1, samples: 3 });
+        assert_eq!(share(Boundary::Pad), EpochShare { batches: 2, samples: 6 });
+        assert_eq!(share(Boundary::Keep), EpochShare { batches: 2, samples: 5 });
     }
 
     #[test]

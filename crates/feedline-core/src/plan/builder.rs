@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::arrangement::CheckedOrder;
-use super::boundary::{Boundary, Share};
+use super::boundary::{Boundary, EpochShare};
 use super::epoch::EpochPlan;
 use super::error::PlanError;
 use super::fingerprint::Fingerprint;
@@ -25,10 +25,10 @@ const UNBOUNDED: u64 = 1 << 62;
 /// example.
 #[derive(Clone)]
 pub struct Plan {
-    inner: Arc<Inner>,
+    inner: Arc<PlanInner>,
 }
 
-struct Inner {
+struct PlanInner {
     n: u64,
     unbounded: bool,
     seed: u64,
@@ -39,7 +39,7 @@ struct Inner {
     layout: Box<dyn CheckedOrder>,
     /// The layout's, kept here because every index asks for it.
     positions: u64,
-    share: Share,
+    share: EpochShare,
     order_fingerprint: u64,
 }
 
@@ -147,7 +147,7 @@ impl Plan {
     }
 
     /// What one rank gets of the places that are left.
-    pub(crate) fn share_rest(&self, rest: &Remaining) -> Share {
+    pub(crate) fn share_rest(&self, rest: &Remaining) -> EpochShare {
         let count = rest.count_below(self.positions());
         self.boundary().share_rest(count, self.world(), self.batch_size())
     }
@@ -307,7 +307,7 @@ impl PlanBuilder {
         let layout = order.lay_out(n, step)?;
         let positions = layout.positions();
         let share = boundary.share(positions, world, batch_size)?;
-        let inner = Inner {
+        let inner = PlanInner {
             n,
             unbounded,
             seed,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::arrangement::Arrangement;
-use super::boundary::Share;
+use super::boundary::EpochShare;
 use super::builder::Plan;
 use super::remaining::Remaining;
 use super::{Position, SampleIndex};
@@ -22,7 +22,7 @@ pub struct EpochPlan {
     rest: Remaining,
     /// How many those are.
     count: u64,
-    share: Share,
+    share: EpochShare,
 }
 
 impl EpochPlan {
@@ -31,7 +31,7 @@ impl EpochPlan {
         epoch: u64,
         arrangement: Arc<dyn Arrangement>,
         rest: Remaining,
-        share: Share,
+        share: EpochShare,
     ) -> Self {
         let count = rest.count_below(plan.positions());
         Self { plan, epoch, arrangement, rest, count, share }

@@ -16,11 +16,11 @@ use super::shuffle::Shuffle;
 use super::weights;
 
 pub(crate) struct Mixed {
-    parts: Arc<[Kept]>,
+    parts: Arc<[PartQuota]>,
     samples: u64,
 }
 
-struct Kept {
+struct PartQuota {
     /// The part's first sample in the concatenation.
     first: u64,
     len: u64,
@@ -46,7 +46,7 @@ impl Mixed {
         };
         let (mut first, mut quota_start) = (0, 0);
         let kept = parts.iter().zip(quotas(parts, largest, samples)).map(|(part, quota)| {
-            let kept = Kept { first, len: part.len, quota_start, quota };
+            let kept = PartQuota { first, len: part.len, quota_start, quota };
             first += part.len;
             quota_start += quota;
             kept
@@ -94,9 +94,14 @@ impl CheckedOrder for Mixed {
             let key = Key::of(seed, Purpose::PartPass, 0).index(number);
             let first_pass = begin / u128::from(part.len.max(1));
             let pass = |pass| shuffle_of_pass(part.len, key, pass);
-            Running { begin, key, first_pass, passes: [pass(first_pass), pass(first_pass + 1)] }
+            PartProgress {
+                begin,
+                key,
+                first_pass,
+                passes: [pass(first_pass), pass(first_pass + 1)],
+            }
         });
-        Arc::new(Mixture {
+        Arc::new(MixedOrder {
             parts: self.parts.clone(),
             running: running.collect(),
             arrangement: Shuffle::new(self.samples, Key::of(seed, Purpose::Mixture, epoch)),
@@ -104,7 +109,7 @@ impl CheckedOrder for Mixed {
     }
 
     fn table_bytes(&self) -> usize {
-        size_of_val::<[Kept]>(&self.parts)
+        size_of_val::<[PartQuota]>(&self.parts)
     }
 }
 
@@ -112,14 +117,14 @@ fn shuffle_of_pass(len: u64, key: Key, pass: u128) -> Shuffle {
     Shuffle::compact(len, key.epoch(pass as u64).lane((pass >> 64) as u64))
 }
 
-struct Mixture {
-    parts: Arc<[Kept]>,
-    running: Box<[Running]>,
+struct MixedOrder {
+    parts: Arc<[PartQuota]>,
+    running: Box<[PartProgress]>,
     arrangement: Shuffle,
 }
 
 /// Where a part stands in one epoch.
-struct Running {
+struct PartProgress {
     /// How many samples of the part all epochs before have taken.
     begin: u128,
     key: Key,
@@ -129,7 +134,7 @@ struct Running {
     passes: [Shuffle; 2],
 }
 
-impl Mixture {
+impl MixedOrder {
     fn sample(&self, place: u64) -> u64 {
         // Parts without quota begin where the next one does, so the last that begins here is meant.
         let number = self.parts.partition_point(|part| part.quota_start <= place) - 1;
@@ -152,7 +157,7 @@ fn divide(ordinal: u128, len: u64) -> (u128, u64) {
     }
 }
 
-impl Arrangement for Mixture {
+impl Arrangement for MixedOrder {
     fn at(&self, position: u64) -> SampleIndex {
         SampleIndex(self.sample(self.arrangement.apply(position)))
     }
@@ -165,6 +170,6 @@ impl Arrangement for Mixture {
     }
 
     fn table_bytes(&self) -> usize {
-        size_of_val::<[Running]>(&self.running) + self.arrangement.heap_bytes()
+        size_of_val::<[PartProgress]>(&self.running) + self.arrangement.heap_bytes()
     }
 }

@@ -68,5 +68,5 @@ pub use order::{Order, Part, ShardSizes};
 pub use remaining::Remaining;
 pub use shuffle::Shuffle;
 
-pub(crate) use boundary::Share;
+pub(crate) use boundary::EpochShare;
 pub(crate) use fingerprint::Fingerprint;

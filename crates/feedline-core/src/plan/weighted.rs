@@ -15,13 +15,13 @@ use super::weights;
 /// Distributions", ACM TOMS 3(3), 1977; built in linear time as in M. D. Vose, "A Linear Algorithm For
 /// Generating Random Numbers With a Given Distribution", IEEE TSE 17(9), 1991.
 pub(crate) struct Weighted {
-    columns: Arc<[Column]>,
+    columns: Arc<[AliasColumn]>,
     samples: u64,
 }
 
 /// `{ share of the column's own sample in 2^-32, the sample that has the rest }`, 8 bytes.
 #[derive(Copy, Clone)]
-struct Column {
+struct AliasColumn {
     own: u32,
     alias: u32,
 }
@@ -33,17 +33,18 @@ impl Weighted {
     }
 }
 
-fn columns(table: &[f64], largest: f64) -> Vec<Column> {
+fn columns(table: &[f64], largest: f64) -> Vec<AliasColumn> {
     let total: f64 = table.iter().map(|weight| weight / largest).sum();
     let height = |weight: f64| weight / largest / total * table.len() as f64;
-    let mut columns: Vec<Column> =
-        (0..table.len()).map(|i| Column { own: u32::MAX, alias: i as u32 }).collect();
+    let mut columns: Vec<AliasColumn> =
+        (0..table.len()).map(|i| AliasColumn { own: u32::MAX, alias: i as u32 }).collect();
     let mut heights: Vec<f64> = table.iter().map(|&weight| height(weight)).collect();
     let (mut low, mut high): (Vec<u32>, Vec<u32>) =
         (0..table.len()).map(|i| i as u32).partition(|&i| heights[i as usize] < 1.0);
     while let (Some(&giver), Some(taker)) = (high.last(), low.pop()) {
         let missing = 1.0 - heights[taker as usize];
-        columns[taker as usize] = Column { own: fraction(heights[taker as usize]), alias: giver };
+        columns[taker as usize] =
+            AliasColumn { own: fraction(heights[taker as usize]), alias: giver };
         heights[giver as usize] -= missing;
         if heights[giver as usize] < 1.0 {
             high.pop();
@@ -55,7 +56,7 @@ fn columns(table: &[f64], largest: f64) -> Vec<Column> {
     let heaviest = table.iter().position(|&weight| weight == largest).unwrap_or(0) as u32;
     for i in low {
         if table[i as usize] == 0.0 {
-            columns[i as usize] = Column { own: 0, alias: heaviest };
+            columns[i as usize] = AliasColumn { own: 0, alias: heaviest };
         }
     }
     columns
@@ -82,24 +83,24 @@ impl CheckedOrder for Weighted {
 
     fn epoch(&self, seed: u64, epoch: u64) -> Arc<dyn Arrangement> {
         let key = Key::of(seed, Purpose::Weighted, epoch);
-        Arc::new(Draws { columns: self.columns.clone(), key })
+        Arc::new(WeightedDraws { columns: self.columns.clone(), key })
     }
 
     fn table_bytes(&self) -> usize {
-        size_of_val::<[Column]>(&self.columns)
+        size_of_val::<[AliasColumn]>(&self.columns)
     }
 }
 
-struct Draws {
-    columns: Arc<[Column]>,
+struct WeightedDraws {
+    columns: Arc<[AliasColumn]>,
     key: Key,
 }
 
-impl Arrangement for Draws {
+impl Arrangement for WeightedDraws {
     fn at(&self, position: u64) -> SampleIndex {
         let mut stream = self.key.index(position).stream();
         let place = stream.below(self.columns.len() as u64);
-        let Column { own, alias } = self.columns[place as usize];
+        let AliasColumn { own, alias } = self.columns[place as usize];
         let level = (stream.next_u64() >> 32) as u32;
         SampleIndex(if level < own { place } else { u64::from(alias) })
     }
@@ -109,7 +110,7 @@ impl Arrangement for Draws {
         let columns = self.columns.len() as u64;
         let start = start % columns;
         (start..columns).chain(0..start).find_map(|place| {
-            let Column { own, alias } = self.columns[place as usize];
+            let AliasColumn { own, alias } = self.columns[place as usize];
             let own = (own > 0).then_some(SampleIndex(place));
             own.into_iter().chain([SampleIndex(u64::from(alias))]).find(|&s| s != failed)
         })

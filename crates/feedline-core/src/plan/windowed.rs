@@ -15,10 +15,10 @@ use super::shuffle::Shuffle;
 pub(crate) struct Windowed {
     n: u64,
     window: u64,
-    shards: Kept,
+    shards: ShardStarts,
 }
 
-enum Kept {
+enum ShardStarts {
     Fixed(u64),
     /// The first sample of each shard.
     Starts(Arc<[u64]>),
@@ -31,7 +31,7 @@ impl Windowed {
         }
         let shards = match shards {
             ShardSizes::Fixed(0) => return Err(PlanError::ZeroShardSize),
-            ShardSizes::Fixed(size) => Kept::Fixed(size.min(n)),
+            ShardSizes::Fixed(size) => ShardStarts::Fixed(size.min(n)),
             ShardSizes::Sizes(sizes) => {
                 let sum = sizes.iter().map(|&size| u128::from(size)).sum();
                 if sum != u128::from(n) {
@@ -42,7 +42,7 @@ impl Windowed {
                     start += size;
                     start - size
                 });
-                Kept::Starts(starts.collect())
+                ShardStarts::Starts(starts.collect())
             }
         };
         Ok(Self { n, window: window.min(n), shards })
@@ -67,10 +67,10 @@ impl CheckedOrder for Windowed {
         let windows = Windows { n, window, key: Key::of(seed, Purpose::Window, epoch) };
         let shard_key = Key::of(seed, Purpose::Shard, epoch);
         match &self.shards {
-            &Kept::Fixed(size) => {
+            &ShardStarts::Fixed(size) => {
                 Arc::new(Passing { windows, stream: FixedShards::new(n, size, shard_key) })
             }
-            Kept::Starts(starts) => Arc::new(Passing {
+            ShardStarts::Starts(starts) => Arc::new(Passing {
                 windows,
                 stream: ListedShards::new(n, starts.clone(), shard_key),
             }),
@@ -79,8 +79,8 @@ impl CheckedOrder for Windowed {
 
     fn table_bytes(&self) -> usize {
         match &self.shards {
-            Kept::Fixed(_) => 0,
-            Kept::Starts(starts) => size_of_val::<[u64]>(starts),
+            ShardStarts::Fixed(_) => 0,
+            ShardStarts::Starts(starts) => size_of_val::<[u64]>(starts),
         }
     }
 }

@@ -52,7 +52,7 @@ impl CheckedOrder for WithoutReplacement {
     fn epoch(&self, seed: u64, epoch: u64) -> Arc<dyn Arrangement> {
         let race = Race { weights: &self.weights, key: Key::of(seed, Purpose::Race, epoch) };
         let drawn = race.first(self.samples as usize, self.positive);
-        Arc::new(Drawn { drawn, weights: self.weights.clone() })
+        Arc::new(DrawnOrder { drawn, weights: self.weights.clone() })
     }
 
     fn table_bytes(&self) -> usize {
@@ -94,12 +94,12 @@ impl Race<'_> {
     }
 }
 
-struct Drawn {
+struct DrawnOrder {
     drawn: Box<[u32]>,
     weights: Arc<[f32]>,
 }
 
-impl Arrangement for Drawn {
+impl Arrangement for DrawnOrder {
     fn at(&self, position: u64) -> SampleIndex {
         SampleIndex(u64::from(self.drawn[position as usize]))
     }

@@ -26,10 +26,10 @@ const LEAST: f64 = 1.0 / 16.0;
 
 pub(super) struct WeightedLanes<T> {
     lanes: Lanes<T>,
-    scale: Mutex<Scale>,
+    scale: Mutex<Capacities>,
 }
 
-struct Scale {
+struct Capacities {
     workers: Vec<Capacity>,
     finished: u64,
 }
@@ -51,16 +51,16 @@ impl<T> WeightedLanes<T> {
         let workers: Vec<_> = (0..workers).map(|_| capacity()).collect();
         WeightedLanes {
             lanes: Lanes::new(workers.len()),
-            scale: Mutex::new(Scale { workers, finished: 0 }),
+            scale: Mutex::new(Capacities { workers, finished: 0 }),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Scale> {
+    fn lock(&self) -> MutexGuard<'_, Capacities> {
         lock(&self.scale)
     }
 }
 
-impl Scale {
+impl Capacities {
     /// The worker the next job goes to.
     fn next(&mut self) -> usize {
         let total: f64 = self.workers.iter().map(|w| w.weight).sum();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::plan::{EpochPlan, Plan, Share};
+use crate::plan::{EpochPlan, EpochShare, Plan};
 
 use super::{Segment, Start};
 
@@ -17,7 +17,7 @@ pub(crate) struct Course {
 
 struct Resumed {
     segment: Segment,
-    share: Share,
+    share: EpochShare,
 }
 
 impl Course {
@@ -58,8 +58,8 @@ impl Course {
         self.resumed(epoch).map(|resumed| &resumed.segment)
     }
 
-    fn share(&self, epoch: u64) -> Share {
-        let whole = || Share { batches: self.plan.batches(), samples: self.plan.samples() };
+    fn share(&self, epoch: u64) -> EpochShare {
+        let whole = || EpochShare { batches: self.plan.batches(), samples: self.plan.samples() };
         self.resumed(epoch).map_or_else(whole, |resumed| resumed.share)
     }
 

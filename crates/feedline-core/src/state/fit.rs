@@ -6,7 +6,7 @@ use crate::plan::{Plan, Remaining};
 
 use super::error::StateError;
 use super::merge::gather;
-use super::{Pipeline, State, VERSION, gaps};
+use super::{PipelineIdentity, State, VERSION, gaps};
 
 /// Epochs beyond this are damage: counting on from there could overflow.
 const LAST_EPOCH: u64 = 1 << 62;
@@ -55,7 +55,7 @@ impl State {
     pub(crate) fn fit(
         &self,
         plan: &Plan,
-        pipeline: &Pipeline,
+        pipeline: &PipelineIdentity,
         forced: bool,
     ) -> Result<Start, StateError> {
         self.check_version()?;
@@ -173,7 +173,7 @@ impl State {
     }
 
     /// What differs in a way that makes the state worthless, in words.
-    fn difference(&self, plan: &Plan, pipeline: &Pipeline) -> Option<String> {
+    fn difference(&self, plan: &Plan, pipeline: &PipelineIdentity) -> Option<String> {
         let mut differences = Vec::new();
         let mut compare =
             |what: &str, then: &dyn std::fmt::Display, now: &dyn std::fmt::Display| {

@@ -101,21 +101,21 @@ fn is_zero(number: &u64) -> bool {
 
 /// What identifies the pipeline that a loader loads.
 #[derive(Clone, Debug)]
-pub(crate) struct Pipeline {
+pub(crate) struct PipelineIdentity {
     pub(crate) print: u64,
     pub(crate) stages: String,
 }
 
-impl Pipeline {
+impl PipelineIdentity {
     /// `recipe` is what identifies it besides its fields; the beginning of it is kept for people.
-    pub(crate) fn new(fields: &[impl std::fmt::Debug], recipe: &str) -> Pipeline {
+    pub(crate) fn new(fields: &[impl std::fmt::Debug], recipe: &str) -> PipelineIdentity {
         let mut print = crate::plan::Fingerprint::new(u64::from(VERSION));
         print.text(recipe);
         for field in fields {
             print.text(&format!("{field:?}"));
         }
         let stages = recipe.chars().take(DESCRIPTION).collect();
-        Pipeline { print: print.finish(), stages }
+        PipelineIdentity { print: print.finish(), stages }
     }
 }
 
@@ -123,7 +123,7 @@ impl State {
     /// Where a rank is: it has delivered `batch` batches of a segment and `own` is left of its positions.
     pub(crate) fn new(
         plan: &Plan,
-        pipeline: &Pipeline,
+        pipeline: &PipelineIdentity,
         segment: &Segment,
         batch: u64,
         own: &Remaining,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::assemble::{Parcel, Schema, SlotRows};
-use crate::deliver::Outcome;
+use crate::deliver::BatchResult;
 use crate::error::{Error, Failure, OnError, Panicked, SampleError};
 use crate::flow::Gate;
 use crate::plan::{Position, SampleIndex};
@@ -27,7 +27,7 @@ const SUBSTITUTES: u32 = 16;
 pub(crate) struct Maker {
     pub(crate) dataset: Arc<dyn Dataset>,
     pub(crate) schema: Arc<Schema>,
-    pub(crate) gate: Arc<Gate<Outcome, Job<Work>>>,
+    pub(crate) gate: Arc<Gate<BatchResult, Job<Work>>>,
     pub(crate) seed: u64,
     pub(crate) on_error: OnError,
     pub(crate) max_errors: Option<u64>,

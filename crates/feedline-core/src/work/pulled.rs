@@ -8,13 +8,13 @@ use crate::sync::lock_std as lock;
 use super::dataset::Cause;
 
 /// The samples of a lot: the bytes of each, or why there are none.
-pub(crate) struct Pulled(Vec<Mutex<Option<Entry>>>);
+pub(crate) struct Pulled(Vec<Mutex<Option<PulledSample>>>);
 
 /// What was taken, and where its bytes are booked.
-type Entry = (Result<Vec<u8>, Cause>, Charge);
+type PulledSample = (Result<Vec<u8>, Cause>, Charge);
 
 impl Pulled {
-    pub(crate) fn new(entries: impl Iterator<Item = Entry>) -> Pulled {
+    pub(crate) fn new(entries: impl Iterator<Item = PulledSample>) -> Pulled {
         Pulled(entries.map(|entry| Mutex::new(Some(entry))).collect())
     }
 

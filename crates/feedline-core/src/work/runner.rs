@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::CachePadded;
 
 use crate::assemble::{Assembler, Composer, Draft, Pool, Schema};
-use crate::deliver::Outcome;
+use crate::deliver::BatchResult;
 use crate::error::{Failure, SampleError, TimedOut};
 use crate::flow::{BatchId, Charge, Finished, Gate, Ledger};
 use crate::measure::BatchTimes;
@@ -25,7 +25,7 @@ use super::watchlist::Note;
 
 /// Does jobs.
 pub(crate) struct Runner {
-    pub(crate) gate: Arc<Gate<Outcome, Job<Work>>>,
+    pub(crate) gate: Arc<Gate<BatchResult, Job<Work>>>,
     pub(crate) policy: Arc<dyn Policy<Work>>,
     pub(crate) costs: Arc<Costs>,
     pub(crate) pool: Arc<Pool>,
@@ -301,7 +301,7 @@ impl Runner {
             shelved_ns: 0,
         };
         let bytes = result.as_ref().map_or(0, crate::Batch::block_bytes);
-        let batch = Outcome { result, errors, times, finished_ns };
+        let batch = BatchResult { result, errors, times, finished_ns };
         let batch_ns = self.costs.mean_ns() * self.batch_size as f64;
         // If the generation is over, it is dropped there, outside the lock.
         self.gate.finished(draft.id, Finished { batch, positions, bytes }, batch_ns);

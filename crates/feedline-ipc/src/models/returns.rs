@@ -3,12 +3,12 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::returns::{Header, Returns};
+use crate::returns::{ExtentHeader, Returns};
 
 #[derive(Default)]
 struct Arena {
     returns: Returns,
-    headers: [Header; 2],
+    headers: [ExtentHeader; 2],
 }
 
 impl Arena {

@@ -1,9 +1,9 @@
 //! A whole picture from its bytes.
 
 use super::header::header_within;
-use super::jpeg::{Entropy, Session};
+use super::jpeg::{Entropy, JpegSession};
 use super::raster::{self, Wide};
-use super::{Color, Format, Header, ImageError, Limits, Orientation, Picture};
+use super::{Color, Format, ImageError, ImageHeader, Limits, Orientation, Picture};
 
 /// How to decode a whole picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) fn decode_with(
 /// The picture as stored.
 fn stored(
     bytes: &[u8],
-    header: Header,
+    header: ImageHeader,
     options: &DecodeOptions,
     entropy: &mut Entropy,
     picture: &mut Picture,
@@ -67,7 +67,7 @@ fn stored(
     if header.format != Format::Jpeg {
         return raster::decode(bytes, header.format, color, Wide::Shades, limits, picture);
     }
-    let mut session = Session::open(bytes, &header, limits, entropy)?;
+    let mut session = JpegSession::open(bytes, &header, limits, entropy)?;
     session.start(color, 8, None)?;
     let (width, height) = session.scaled_size();
     session.read(height, picture.reset(width, height, color.channels()))

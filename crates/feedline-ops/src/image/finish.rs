@@ -60,12 +60,12 @@ pub struct Finish {
     channels: usize,
     /// The result of each byte, channel by channel, in single precision; empty for bytes that stay.
     results: Vec<f32>,
-    numbers: Numbers,
+    numbers: ByteTables,
 }
 
 /// The same results as they lie in memory, 256 for each channel.
 #[derive(Clone, Debug, PartialEq)]
-enum Numbers {
+enum ByteTables {
     Bytes,
     Halves(Vec<[[u8; 2]; 256]>),
     Singles(Vec<[[u8; 4]; 256]>),
@@ -88,7 +88,7 @@ impl Finish {
         } else {
             (0..channels * 256).map(|i| (i % 256) as f32).collect()
         };
-        Self { dtype, layout, channels, results, numbers: Numbers::Bytes }.tabulated()
+        Self { dtype, layout, channels, results, numbers: ByteTables::Bytes }.tabulated()
     }
 
     /// Multiplies by 1/255, so that values lie between 0 and 1. Bytes stay bytes.
@@ -120,10 +120,10 @@ impl Finish {
         }
         let results = &self.results;
         self.numbers = match self.dtype {
-            Dtype::U8 => Numbers::Bytes,
-            Dtype::F16 => Numbers::Halves(tables(results, |x| f16::from_f32(x).to_ne_bytes())),
-            Dtype::Bf16 => Numbers::Halves(tables(results, |x| bf16::from_f32(x).to_ne_bytes())),
-            Dtype::F32 => Numbers::Singles(tables(results, f32::to_ne_bytes)),
+            Dtype::U8 => ByteTables::Bytes,
+            Dtype::F16 => ByteTables::Halves(tables(results, |x| f16::from_f32(x).to_ne_bytes())),
+            Dtype::Bf16 => ByteTables::Halves(tables(results, |x| bf16::from_f32(x).to_ne_bytes())),
+            Dtype::F32 => ByteTables::Singles(tables(results, f32::to_ne_bytes)),
         };
         self
     }
@@ -178,13 +178,13 @@ impl Finish {
             return Ok(());
         }
         match &self.numbers {
-            Numbers::Bytes => self.place(pixels, width, flips, out, |_, byte| [byte]),
-            Numbers::Halves(tables) => {
+            ByteTables::Bytes => self.place(pixels, width, flips, out, |_, byte| [byte]),
+            ByteTables::Halves(tables) => {
                 self.place(pixels, width, flips, out, |channel, byte| {
                     tables[channel][usize::from(byte)]
                 });
             }
-            Numbers::Singles(tables) => match (self.layout, &tables[..]) {
+            ByteTables::Singles(tables) => match (self.layout, &tables[..]) {
                 (Layout::Chw, [red, green, blue]) => {
                     planes([red, green, blue], pixels, width, flips, out);
                 }

@@ -1,19 +1,19 @@
 //! Decode, crop, resize, flip, normalise and lay out in one go, straight into the batch's slot.
 
-use feedline_resize::{Area, Resizer, Source, Window};
+use feedline_resize::{PixelArea, Resizer, SourcePixels, Window};
 
 use super::decode::decode_with;
 use super::header::header_within;
-use super::jpeg::{Columns, Entropy, Session};
-use super::recipe::Origin;
+use super::jpeg::{Columns, Entropy, JpegSession};
+use super::picture_spec::Origin;
 use super::{
-    DecodeOptions, Finish, Flips, Format, Header, ImageError, Limits, Orientation, Picture, Recipe,
-    flip,
+    DecodeOptions, Finish, Flips, Format, ImageError, ImageHeader, Limits, Orientation, Picture,
+    PictureSpec, flip,
 };
 
 /// Buffers that a worker keeps between pictures.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct DecodeBuffers {
     resizer: Resizer,
     entropy: Entropy,
     /// The decoded part.
@@ -26,7 +26,7 @@ pub struct Scratch {
 #[derive(Debug)]
 pub struct Decoder<'a> {
     bytes: &'a [u8],
-    header: Header,
+    header: ImageHeader,
     limits: Limits,
 }
 
@@ -39,76 +39,79 @@ impl<'a> Decoder<'a> {
     }
 
     /// What the file says about its picture.
-    pub fn header(&self) -> Header {
+    pub fn header(&self) -> ImageHeader {
         self.header
     }
 
-    /// Height and width of what the recipe makes of this picture.
-    pub fn size(&self, recipe: &Recipe) -> Result<(usize, usize), ImageError> {
-        Ok(Origin::of(recipe, self.header.size(recipe.orientation))?.out)
+    /// Height and width of what the spec makes of this picture.
+    pub fn size(&self, spec: &PictureSpec) -> Result<(usize, usize), ImageError> {
+        Ok(Origin::of(spec, self.header.size(spec.orientation))?.out)
     }
 
-    /// Follows the recipe and writes the finished result into `out`.
+    /// Follows the spec and writes the finished result into `out`.
     pub fn fused(
         &self,
-        recipe: &Recipe,
+        spec: &PictureSpec,
         finish: &Finish,
         out: &mut [u8],
-        scratch: &mut Scratch,
+        scratch: &mut DecodeBuffers,
     ) -> Result<(), ImageError> {
-        let size = self.make(recipe, scratch)?;
-        finish.write_flipped(scratch.resized.pixels(), size, recipe.flips(), out)
+        let size = self.make(spec, scratch)?;
+        finish.write_flipped(scratch.resized.pixels(), size, spec.flips(), out)
     }
 
-    /// Follows the recipe and gives the pixels, for operations that come between them and the finish.
+    /// Follows the spec and gives the pixels, for operations that come between them and the finish.
     pub fn picture(
         &self,
-        recipe: &Recipe,
+        spec: &PictureSpec,
         picture: &mut Picture,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeBuffers,
     ) -> Result<(), ImageError> {
-        self.make(recipe, scratch)?;
+        self.make(spec, scratch)?;
         std::mem::swap(picture, &mut scratch.resized);
-        mirror(picture, recipe.flips());
+        mirror(picture, spec.flips());
         Ok(())
     }
 
     /// Leaves the result in `scratch.resized`, but for the flips.
-    fn make(&self, recipe: &Recipe, scratch: &mut Scratch) -> Result<(usize, usize), ImageError> {
-        let origin = Origin::of(recipe, self.header.size(recipe.orientation))?;
-        let lying = recipe.orientation && self.header.orientation != Orientation::Upright;
+    fn make(
+        &self,
+        spec: &PictureSpec,
+        scratch: &mut DecodeBuffers,
+    ) -> Result<(usize, usize), ImageError> {
+        let origin = Origin::of(spec, self.header.size(spec.orientation))?;
+        let lying = spec.orientation && self.header.orientation != Orientation::Upright;
         let (area, window) = if self.header.format == Format::Jpeg && !lying {
-            self.jpeg_part(recipe, &origin, &mut scratch.entropy, &mut scratch.part)?
+            self.jpeg_part(spec, &origin, &mut scratch.entropy, &mut scratch.part)?
         } else {
             let options = DecodeOptions {
-                color: recipe.color,
+                color: spec.color,
                 limits: self.limits,
-                orientation: recipe.orientation,
+                orientation: spec.orientation,
             };
             decode_with(self.bytes, &options, &mut scratch.entropy, &mut scratch.part)?;
             origin.scaled(8)
         };
-        let Scratch { resizer, part, resized, .. } = scratch;
-        take(part, area, window, &origin, recipe, resizer, resized)
+        let DecodeBuffers { resizer, part, resized, .. } = scratch;
+        take(part, area, window, &origin, spec, resizer, resized)
     }
 
     /// Decodes what the result needs into `part`, and tells where in it the needed pixels and the window lie.
     fn jpeg_part(
         &self,
-        recipe: &Recipe,
+        spec: &PictureSpec,
         origin: &Origin,
         entropy: &mut Entropy,
         part: &mut Picture,
-    ) -> Result<(Area, Window), ImageError> {
-        let mut session = Session::open(self.bytes, &self.header, &self.limits, entropy)?;
-        let eighths = if recipe.exact { 8 } else { origin.eighths() };
+    ) -> Result<(PixelArea, Window), ImageError> {
+        let mut session = JpegSession::open(self.bytes, &self.header, &self.limits, entropy)?;
+        let eighths = if spec.exact { 8 } else { origin.eighths() };
         let (area, window) = origin.scaled(eighths);
         let columns =
-            session.start(recipe.color, eighths, Some(Columns { x: area.x, width: area.width }))?;
-        let stride = columns.width * recipe.color.channels();
+            session.start(spec.color, eighths, Some(Columns { x: area.x, width: area.width }))?;
+        let stride = columns.width * spec.color.channels();
         session.skip(area.y)?;
-        session
-            .read(area.height, part.reset(columns.width, area.height, recipe.color.channels()))?;
+        session.read(area.height, part.reset(columns.width, area.height, spec.color.channels()))?;
         if !session.has_end() {
             // The file may have been cut below the crop. Looking costs only those that look cut.
             let mut row = vec![0; stride];
@@ -116,71 +119,71 @@ impl<'a> Decoder<'a> {
                 session.read(1, &mut row)?;
             }
         }
-        let inner = Area { x: area.x - columns.x, y: 0, ..area };
+        let inner = PixelArea { x: area.x - columns.x, y: 0, ..area };
         let window =
             Window { x: window.x - columns.x as f64, y: window.y - area.y as f64, ..window };
         Ok((inner, window))
     }
 }
 
-/// Follows the recipe for a picture that is decoded already, and writes the finished result into `out`.
+/// Follows the spec for a picture that is decoded already, and writes the finished result into `out`.
 pub(super) fn fused_decoded(
     decoded: &Picture,
-    recipe: &Recipe,
+    spec: &PictureSpec,
     finish: &Finish,
     out: &mut [u8],
-    scratch: &mut Scratch,
+    scratch: &mut DecodeBuffers,
 ) -> Result<(), ImageError> {
-    if (recipe.crop, recipe.size, recipe.window) == (None, None, None) {
+    if (spec.crop, spec.size, spec.window) == (None, None, None) {
         let size = (decoded.height(), decoded.width());
-        return finish.write_flipped(decoded.pixels(), size, recipe.flips(), out);
+        return finish.write_flipped(decoded.pixels(), size, spec.flips(), out);
     }
-    let Scratch { resizer, resized, .. } = scratch;
-    let size = take_decoded(decoded, recipe, resizer, resized)?;
-    finish.write_flipped(resized.pixels(), size, recipe.flips(), out)
+    let DecodeBuffers { resizer, resized, .. } = scratch;
+    let size = take_decoded(decoded, spec, resizer, resized)?;
+    finish.write_flipped(resized.pixels(), size, spec.flips(), out)
 }
 
-/// Follows the recipe for a picture that is decoded already, and gives the pixels.
+/// Follows the spec for a picture that is decoded already, and gives the pixels.
 pub(super) fn picture_decoded(
     decoded: &Picture,
-    recipe: &Recipe,
+    spec: &PictureSpec,
     picture: &mut Picture,
-    scratch: &mut Scratch,
+    scratch: &mut DecodeBuffers,
 ) -> Result<(), ImageError> {
-    take_decoded(decoded, recipe, &mut scratch.resizer, picture)?;
-    mirror(picture, recipe.flips());
+    take_decoded(decoded, spec, &mut scratch.resizer, picture)?;
+    mirror(picture, spec.flips());
     Ok(())
 }
 
 fn take_decoded(
     decoded: &Picture,
-    recipe: &Recipe,
+    spec: &PictureSpec,
     resizer: &mut Resizer,
     to: &mut Picture,
 ) -> Result<(usize, usize), ImageError> {
     let side = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-    let origin = Origin::of(recipe, (side(decoded.width()), side(decoded.height())))?;
+    let origin = Origin::of(spec, (side(decoded.width()), side(decoded.height())))?;
     let (area, window) = origin.scaled(8);
-    take(decoded, area, window, &origin, recipe, resizer, to)
+    take(decoded, area, window, &origin, spec, resizer, to)
 }
 
-/// Takes what the recipe wants out of decoded pixels, resized where it says so, but for the flips. Returns its
+/// Takes what the spec wants out of decoded pixels, resized where it says so, but for the flips. Returns its
 /// height and width.
 fn take(
     part: &Picture,
-    area: Area,
+    area: PixelArea,
     window: Window,
     origin: &Origin,
-    recipe: &Recipe,
+    spec: &PictureSpec,
     resizer: &mut Resizer,
     to: &mut Picture,
 ) -> Result<(usize, usize), ImageError> {
     let (height, width) = origin.out;
     let channels = part.channels();
-    let source = Source { pixels: part.pixels(), width: part.width(), channels, area };
+    let source = SourcePixels { pixels: part.pixels(), width: part.width(), channels, area };
     let to = to.reset(width, height, channels);
     if origin.resizes {
-        let done = resizer.resize(source, window, recipe.filter, to, (width, height));
+        let done = resizer.resize(source, window, spec.filter, to, (width, height));
         // All that it refuses is refused before; its own checks must still not become a panic.
         done.map_err(|reason| ImageError::Resize { reason })?;
     } else {

@@ -5,7 +5,7 @@ use super::{Format, ImageError, Limits, Orientation, jpeg, raster};
 /// What a file says about its picture before the pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Header {
+pub struct ImageHeader {
     /// The format, by the first bytes.
     pub format: Format,
     /// Pixels per row, as stored.
@@ -16,7 +16,7 @@ pub struct Header {
     pub orientation: Orientation,
 }
 
-impl Header {
+impl ImageHeader {
     /// Width and height as seen: those stored, or changed if `oriented` and the picture lies on its side.
     pub fn size(&self, oriented: bool) -> (u32, u32) {
         if oriented && self.orientation.swaps_sides() {
@@ -37,12 +37,12 @@ impl Header {
 /// assert_eq!((header.format, header.width, header.height), (Format::Bmp, 1, 1));
 /// # Ok::<(), feedline_ops::image::ImageError>(())
 /// ```
-pub fn header(bytes: &[u8]) -> Result<Header, ImageError> {
+pub fn header(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
     header_within(bytes, &Limits::default())
 }
 
 /// The same under limits: some formats tell their size behind what may claim to be large.
-pub(super) fn header_within(bytes: &[u8], limits: &Limits) -> Result<Header, ImageError> {
+pub(super) fn header_within(bytes: &[u8], limits: &Limits) -> Result<ImageHeader, ImageError> {
     match Format::of(bytes)? {
         Format::Jpeg => jpeg::header(bytes),
         format => raster::header(bytes, format, limits),

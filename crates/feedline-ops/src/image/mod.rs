@@ -5,24 +5,24 @@
 //! JPEG, PNG, WebP, BMP, GIF and TIFF, told apart by their first bytes.
 //!
 //! ```
-//! use feedline_ops::image::{Decoder, Dtype, Finish, Layout, Limits, Recipe, Rect, Scratch};
+//! use feedline_ops::image::{Decoder, Dtype, Finish, Layout, Limits, PictureSpec, Rect, DecodeBuffers};
 //!
 //! # let file = b"BM\x1e\0\0\0\0\0\0\0\x1a\0\0\0\x0c\0\0\0\x01\0\x01\0\x01\0\x18\0\xff\x80\0\0";
 //! let finish = Finish::new(Dtype::F32, Layout::Chw, 3)
 //!     .scaled()
 //!     .normalized(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225])?;
-//! let mut scratch = Scratch::default(); // kept by the worker
+//! let mut scratch = DecodeBuffers::default(); // kept by the worker
 //! let mut slot = vec![0u8; finish.bytes((224, 224))];
 //!
 //! let decoder = Decoder::open(file, &Limits::default())?;
 //! let (width, height) = decoder.header().size(false); // from which a random crop is drawn
-//! let recipe = Recipe {
+//! let spec = PictureSpec {
 //!     crop: Some(Rect { x: 0, y: 0, width, height }),
 //!     size: Some((224, 224)),
 //!     flip_horizontal: true,
-//!     ..Recipe::default()
+//!     ..PictureSpec::default()
 //! };
-//! decoder.fused(&recipe, &finish, &mut slot, &mut scratch)?;
+//! decoder.fused(&spec, &finish, &mut slot, &mut scratch)?;
 //! # Ok::<(), feedline_ops::image::ImageError>(())
 //! ```
 //!
@@ -46,10 +46,10 @@ mod mix;
 pub mod op;
 mod orientation;
 mod picture;
+mod picture_spec;
 mod png;
 pub mod program;
 mod raster;
-mod recipe;
 mod tiff;
 mod webp;
 
@@ -65,13 +65,13 @@ pub use decode::{DecodeOptions, decode};
 pub use error::ImageError;
 pub use finish::{Dtype, Finish, Flips, Layout};
 pub use format::Format;
-pub use fused::{Decoder, Scratch};
-pub use header::{Header, header};
+pub use fused::{DecodeBuffers, Decoder};
+pub use header::{ImageHeader, header};
 pub use jpeg::simd as jpeg_simd;
 pub use limits::Limits;
 pub use mask::decode_mask;
 pub use mix::{beta, cut_area, cut_mix, mix_labels, mix_up};
 pub use orientation::Orientation;
 pub use picture::{Color, Picture};
-pub use program::{Begun, Drawn, Input, Options, Program, ProgramError, Step, Workbench};
-pub use recipe::{Recipe, Rect};
+pub use picture_spec::{PictureSpec, Rect};
+pub use program::{Begun, Drawn, Input, Program, ProgramError, ProgramOptions, Step, Workbench};

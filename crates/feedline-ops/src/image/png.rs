@@ -7,7 +7,7 @@ use std::io::Cursor;
 
 use ::png::{Decoder, Reader, Transformations};
 
-use super::{Format, Header, ImageError, Limits, Orientation};
+use super::{Format, ImageError, ImageHeader, Limits, Orientation};
 
 const ENDS: &str = "the file ends before the picture does";
 
@@ -55,7 +55,7 @@ fn chunks(bytes: &[u8]) -> impl Iterator<Item = Result<Chunk<'_>, ImageError>> {
 }
 
 /// Size and orientation, without starting a decoder.
-pub(super) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
+pub(super) fn header(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
     let mut chunks = chunks(bytes);
     let first = chunks.next().unwrap_or_else(|| Err(error(ENDS)))?;
     let (b"IHDR", [w3, w2, w1, w0, h3, h2, h1, h0, ..]) = (first.kind, first.data) else {
@@ -67,7 +67,7 @@ pub(super) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
     let orientation = (chunks.map_while(Result::ok))
         .find(|chunk| chunk.kind == b"eXIf")
         .map_or(Orientation::Upright, |chunk| Orientation::of_exif(chunk.data));
-    Ok(Header { format: Format::Png, width, height, orientation })
+    Ok(ImageHeader { format: Format::Png, width, height, orientation })
 }
 
 /// Checks that all chunks are there and as they were written.

@@ -6,10 +6,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, tiff::TiffDecoder, webp::WebPDecoder};
 use image::{ColorType, ImageDecoder};
 
-use super::{Color, Format, Header, ImageError, Limits, Orientation, Picture, png, tiff, webp};
+use super::{
+    Color, Format, ImageError, ImageHeader, Limits, Orientation, Picture, png, tiff, webp,
+};
 
 /// What a file says before its pixels. Nothing is taken on trust: lengths and counts are those of the file.
-pub(super) fn header(bytes: &[u8], format: Format, limits: &Limits) -> Result<Header, ImageError> {
+pub(super) fn header(
+    bytes: &[u8],
+    format: Format,
+    limits: &Limits,
+) -> Result<ImageHeader, ImageError> {
     match format {
         Format::Png => return png::header(bytes),
         Format::WebP => return webp::header(bytes),
@@ -21,7 +27,7 @@ pub(super) fn header(bytes: &[u8], format: Format, limits: &Limits) -> Result<He
         let orientation = decoder
             .orientation()
             .map_or(Orientation::Upright, |found| Orientation::from_exif(found.to_exif()));
-        Ok(Header { format, width, height, orientation })
+        Ok(ImageHeader { format, width, height, orientation })
     })
 }
 
@@ -60,10 +66,8 @@ pub(super) fn decode(
                     return Err(ImageError::decode(format, "it has no palette"));
                 }
             };
-            return Target { format, size: (width, height), stored, beside: 0, color, wide }.fill(
-                limits,
-                picture,
-                |into| {
+            return RasterTarget { format, size: (width, height), stored, beside: 0, color, wide }
+                .fill(limits, picture, |into| {
                     let frame = reader.next_frame(into);
                     let frame = frame.map_err(|error| ImageError::decode(format, error))?;
                     if (frame.width, frame.height) != (width, height) {
@@ -75,8 +79,7 @@ pub(super) fn decode(
                         }
                     }
                     Ok(())
-                },
-            );
+                });
         }
         if format == Format::WebP {
             webp::header(bytes)?;
@@ -92,7 +95,8 @@ pub(super) fn decode(
             Format::Tiff => depth + depth.div_ceil(3),
             _ => 0,
         };
-        let target = Target { format, size: decoder.dimensions(), stored, beside, color, wide };
+        let target =
+            RasterTarget { format, size: decoder.dimensions(), stored, beside, color, wide };
         target.fill(limits, picture, |into| {
             let mut allowed = image::Limits::default();
             allowed.max_alloc = Some(target.left(limits));
@@ -104,7 +108,7 @@ pub(super) fn decode(
 
 /// What a decoder gives and what is wanted of it.
 #[derive(Clone, Copy)]
-struct Target {
+struct RasterTarget {
     format: Format,
     /// Width and height.
     size: (u32, u32),
@@ -115,7 +119,7 @@ struct Target {
     wide: Wide,
 }
 
-impl Target {
+impl RasterTarget {
     /// Whether the decoder's pixels are those wanted.
     fn is_direct(&self) -> bool {
         let wanted = match self.color {

@@ -69,13 +69,13 @@ const VALUE: u64 = 64;
 
 /// A file and how its numbers are written.
 #[derive(Clone, Copy)]
-struct File<'a> {
+struct TiffFile<'a> {
     bytes: &'a [u8],
     little: bool,
     big: bool,
 }
 
-impl<'a> File<'a> {
+impl<'a> TiffFile<'a> {
     fn part(self, at: u64, length: u64) -> Result<&'a [u8], ImageError> {
         let end = at.checked_add(length).and_then(|end| usize::try_from(end).ok());
         end.and_then(|end| self.bytes.get(at as usize..end)).ok_or_else(ends)
@@ -95,15 +95,15 @@ impl<'a> File<'a> {
 
 /// The values of one tag, all of which lie in the file.
 #[derive(Clone, Copy, Default)]
-struct Values {
+struct TagValues {
     at: u64,
     /// Bytes of each.
     each: u64,
     count: u64,
 }
 
-impl Values {
-    fn get(self, file: File<'_>, index: u64) -> Option<u64> {
+impl TagValues {
+    fn get(self, file: TiffFile<'_>, index: u64) -> Option<u64> {
         let wanted = index < self.count && matches!(self.each, 1 | 2 | 4 | 8);
         wanted.then(|| file.number(self.at + index * self.each, self.each).ok()).flatten()
     }
@@ -112,7 +112,7 @@ impl Values {
 /// Checks the first directory against the file and the limits.
 pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<(), ImageError> {
     let little = bytes.first() == Some(&b'I');
-    let mut file = File { bytes, little, big: false };
+    let mut file = TiffFile { bytes, little, big: false };
     file.big = file.number(2, 2)? == 43;
     let directory = file.word(if file.big { 8 } else { 4 })?;
     let word = if file.big { 8 } else { 4 };
@@ -123,7 +123,7 @@ pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<(), ImageError> {
     let length = 4 + 2 * word;
     file.part(first, count.checked_mul(length).ok_or_else(ends)?)?;
 
-    let mut values = [Values::default(); READ.len()];
+    let mut values = [TagValues::default(); READ.len()];
     for entry in (0..count).map(|i| first + i * length) {
         let tag = file.number(entry, 2)? as u16;
         let Some(place) = READ.iter().position(|known| *known == tag) else { continue };
@@ -148,10 +148,10 @@ pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<(), ImageError> {
                 limits.bytes
             )));
         }
-        values[place] = Values { at, each, count };
+        values[place] = TagValues { at, each, count };
     }
     let of =
-        |tag: u16| READ.iter().position(|t| *t == tag).map_or(Values::default(), |i| values[i]);
+        |tag: u16| READ.iter().position(|t| *t == tag).map_or(TagValues::default(), |i| values[i]);
     let first = |tag: u16| of(tag).get(file, 0);
     let (Some(width), Some(height)) = (first(IMAGE_WIDTH), first(IMAGE_LENGTH)) else {
         return Err(error("it does not say its size"));

@@ -4,7 +4,7 @@
 //! bytes would be a picture with wrong pixels. So all lengths are checked beforehand, as libwebp does, and the
 //! sizes that a file tells in more than one place, before memory is taken for them.
 
-use super::{Format, Header, ImageError, Orientation};
+use super::{Format, ImageError, ImageHeader, Orientation};
 
 fn error(reason: impl ToString) -> ImageError {
     ImageError::decode(Format::WebP, reason)
@@ -81,8 +81,8 @@ pub(super) fn trimmed(bytes: &[u8]) -> Result<&[u8], ImageError> {
 }
 
 /// Size and orientation of a file whose every chunk is there.
-pub(super) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
-    let upright = |(width, height)| Header {
+pub(super) fn header(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
+    let upright = |(width, height)| ImageHeader {
         format: Format::WebP,
         width,
         height,

@@ -15,9 +15,9 @@ fn corner(bytes: &[u8]) -> Result<(), ImageError> {
     let (width, height) = decoder.header().size(false);
     let crop =
         Rect { x: width / 4, y: height / 4, width: width.div_ceil(4), height: height.div_ceil(4) };
-    let recipe = Recipe { crop: Some(crop), size: Some((9, 9)), ..Recipe::default() };
+    let spec = PictureSpec { crop: Some(crop), size: Some((9, 9)), ..PictureSpec::default() };
     let finish = Finish::new(Dtype::U8, Layout::Chw, 3);
-    decoder.fused(&recipe, &finish, &mut [0; 243], &mut Scratch::default())
+    decoder.fused(&spec, &finish, &mut [0; 243], &mut DecodeBuffers::default())
 }
 
 fn samples() -> Vec<Vec<u8>> {
@@ -84,29 +84,29 @@ fn a_damaged_jpeg_is_refused_on_every_path_or_on_none() {
                 }
             }
             let whole = decoded(&bad);
-            let mut scratch = Scratch::default();
-            let mut follow = |recipe: Recipe| {
+            let mut scratch = DecodeBuffers::default();
+            let mut follow = |spec: PictureSpec| {
                 let mut picture = Picture::new();
                 let decoder = Decoder::open(&bad, &Limits::default())?;
-                decoder.picture(&recipe, &mut picture, &mut scratch)?;
+                decoder.picture(&spec, &mut picture, &mut scratch)?;
                 Ok::<_, ImageError>(picture)
             };
             // Every way that comes to the last row; 160 pixels by 120 as stored.
-            let full = Recipe { exact: true, ..Recipe::default() };
+            let full = PictureSpec { exact: true, ..PictureSpec::default() };
             let corner = Some(Rect { x: 90, y: 117, width: 3, height: 3 });
-            let turned = follow(Recipe { orientation: true, ..full });
+            let turned = follow(PictureSpec { orientation: true, ..full });
             let ways = [
-                ("turned, cropped", Recipe { orientation: true, crop: corner, ..full }),
+                ("turned, cropped", PictureSpec { orientation: true, crop: corner, ..full }),
                 (
                     "turned, scaled",
-                    Recipe { orientation: true, size: Some((4, 4)), ..Recipe::default() },
+                    PictureSpec { orientation: true, size: Some((4, 4)), ..PictureSpec::default() },
                 ),
-                ("gray", Recipe { color: Color::Gray, ..full }),
-                ("cropped", Recipe { crop: corner, ..full }),
-                ("scaled", Recipe { size: Some((4, 4)), ..Recipe::default() }),
+                ("gray", PictureSpec { color: Color::Gray, ..full }),
+                ("cropped", PictureSpec { crop: corner, ..full }),
+                ("scaled", PictureSpec { size: Some((4, 4)), ..PictureSpec::default() }),
             ];
-            for (way, recipe) in ways {
-                assert_eq!(follow(recipe).is_ok(), whole.is_ok(), "{way}: {whole:?}");
+            for (way, spec) in ways {
+                assert_eq!(follow(spec).is_ok(), whole.is_ok(), "{way}: {whole:?}");
             }
             let mask = decode_mask(&bad, &DecodeOptions::default(), &mut Picture::new());
             assert_eq!(mask.is_ok(), whole.is_ok(), "a mask: {whole:?}");

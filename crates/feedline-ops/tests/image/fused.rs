@@ -63,10 +63,10 @@ fn decoded(bytes: &[u8], color: Color) -> Picture {
     picture
 }
 
-fn followed(bytes: &[u8], recipe: &Recipe) -> Picture {
-    let (mut picture, mut scratch) = (Picture::new(), Scratch::default());
+fn followed(bytes: &[u8], spec: &PictureSpec) -> Picture {
+    let (mut picture, mut scratch) = (Picture::new(), DecodeBuffers::default());
     Decoder::open(bytes, &Limits::default())
-        .and_then(|decoder| decoder.picture(recipe, &mut picture, &mut scratch))
+        .and_then(|decoder| decoder.picture(spec, &mut picture, &mut scratch))
         .expect("a good file");
     picture
 }
@@ -109,8 +109,9 @@ fn a_crop_is_exactly_what_decoding_everything_gives_there() {
         for color in [Color::Rgb, Color::Gray] {
             let whole = decoded(&bytes, color);
             for crop in crops(133, 117) {
-                let recipe = Recipe { crop: Some(crop), color, exact: true, ..Recipe::default() };
-                let same = followed(&bytes, &recipe) == cut(&whole, crop);
+                let spec =
+                    PictureSpec { crop: Some(crop), color, exact: true, ..PictureSpec::default() };
+                let same = followed(&bytes, &spec) == cut(&whole, crop);
                 assert!(same, "{kind:?} {crop:?}");
             }
         }
@@ -129,8 +130,8 @@ fn gray_cmyk_and_lossless_files_are_cropped_alike() {
     for bytes in files {
         let whole = decoded(&bytes, Color::Rgb);
         for crop in crops(70, 50) {
-            let recipe = Recipe { crop: Some(crop), exact: true, ..Recipe::default() };
-            assert!(followed(&bytes, &recipe) == cut(&whole, crop), "{crop:?}");
+            let spec = PictureSpec { crop: Some(crop), exact: true, ..PictureSpec::default() };
+            assert!(followed(&bytes, &spec) == cut(&whole, crop), "{crop:?}");
         }
     }
 }
@@ -141,10 +142,14 @@ fn resizing_agrees_with_the_plain_way() {
     let whole = decoded(&bytes, Color::Rgb);
     for crop in crops(133, 117).into_iter().step_by(3) {
         for size in [(24, 24), (64, 48), (130, 150)] {
-            let recipe =
-                Recipe { crop: Some(crop), size: Some(size), exact: true, ..Recipe::default() };
+            let spec = PictureSpec {
+                crop: Some(crop),
+                size: Some(size),
+                exact: true,
+                ..PictureSpec::default()
+            };
             let expected = plain_resize(&cut(&whole, crop), (size.0 as usize, size.1 as usize));
-            let got = followed(&bytes, &recipe);
+            let got = followed(&bytes, &spec);
             let off = mean_difference(&got, &expected);
             // Weights of 14 bits and two roundings: about one pixel in three is one off.
             assert!(off <= 0.35, "{crop:?} to {size:?} is off by {off}");
@@ -159,9 +164,9 @@ fn resizing_agrees_with_the_plain_way() {
 fn a_window_is_that_part_of_the_whole_resized_crop() {
     let bytes = Jpeg::default().of(&photograph(133, 117, 3));
     for size in [(40, 45), (200, 230)] {
-        let all = Recipe { size: Some(size), exact: true, ..Recipe::default() };
+        let all = PictureSpec { size: Some(size), exact: true, ..PictureSpec::default() };
         let window = Rect { x: 5, y: 9, width: 30, height: 28 };
-        let part = Recipe { window: Some(window), ..all };
+        let part = PictureSpec { window: Some(window), ..all };
         let (whole, part) = (cut(&followed(&bytes, &all), window), followed(&bytes, &part));
         let most = part.pixels().iter().zip(whole.pixels()).map(|(a, b)| a.abs_diff(*b)).max();
         assert!(most <= Some(1), "off by {most:?} at {size:?}");
@@ -172,9 +177,9 @@ fn a_window_is_that_part_of_the_whole_resized_crop() {
 fn small_targets_decode_at_a_fraction_of_the_size_and_stay_close() {
     let bytes = Jpeg::default().of(&photograph(640, 480, 3));
     for (size, tolerance) in [((200, 200), 4.0), ((96, 96), 4.0), ((50, 50), 4.0)] {
-        let recipe = Recipe { size: Some(size), ..Recipe::default() };
-        let exact = Recipe { exact: true, ..recipe };
-        let (quick, exact) = (followed(&bytes, &recipe), followed(&bytes, &exact));
+        let spec = PictureSpec { size: Some(size), ..PictureSpec::default() };
+        let exact = PictureSpec { exact: true, ..spec };
+        let (quick, exact) = (followed(&bytes, &spec), followed(&bytes, &exact));
         assert_ne!(quick, exact, "{size:?} is not decoded at full size");
         let off = mean_difference(&quick, &exact);
         assert!(off < tolerance, "{size:?} is off by {off}");
@@ -184,10 +189,10 @@ fn small_targets_decode_at_a_fraction_of_the_size_and_stay_close() {
 #[test]
 fn flips_mirror_the_result() {
     let bytes = lossless("png", &photograph(31, 17, 3));
-    let plain = followed(&bytes, &Recipe::default());
+    let plain = followed(&bytes, &PictureSpec::default());
     for (flip_horizontal, flip_vertical) in [(true, false), (false, true), (true, true)] {
-        let recipe = Recipe { flip_horizontal, flip_vertical, ..Recipe::default() };
-        let got = followed(&bytes, &recipe);
+        let spec = PictureSpec { flip_horizontal, flip_vertical, ..PictureSpec::default() };
+        let got = followed(&bytes, &spec);
         for y in 0..17 {
             for x in 0..31 {
                 let from_x = if flip_horizontal { 30 - x } else { x };
@@ -205,16 +210,17 @@ fn flips_mirror_the_result() {
 fn the_slot_holds_the_normalised_numbers_in_their_layout() {
     let bytes = Jpeg::default().of(&photograph(60, 40, 3));
     let (mean, deviation) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
-    let recipe = Recipe { size: Some((20, 30)), flip_horizontal: true, ..Recipe::default() };
-    let pixels = followed(&bytes, &recipe);
+    let spec =
+        PictureSpec { size: Some((20, 30)), flip_horizontal: true, ..PictureSpec::default() };
+    let pixels = followed(&bytes, &spec);
     let decoder = Decoder::open(&bytes, &Limits::default()).unwrap();
-    let mut scratch = Scratch::default();
+    let mut scratch = DecodeBuffers::default();
     for layout in [Layout::Chw, Layout::Hwc] {
         for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::U8] {
             let finish =
                 Finish::new(dtype, layout, 3).scaled().normalized(&mean, &deviation).unwrap();
             let mut slot = vec![0xaa; finish.bytes((20, 30))];
-            decoder.fused(&recipe, &finish, &mut slot, &mut scratch).unwrap();
+            decoder.fused(&spec, &finish, &mut slot, &mut scratch).unwrap();
             for y in 0..20 {
                 for x in 0..30 {
                     for c in 0..3 {
@@ -247,16 +253,16 @@ fn the_slot_holds_the_normalised_numbers_in_their_layout() {
 fn crops_and_slots_that_do_not_fit_are_refused() {
     let bytes = Jpeg::default().of(&photograph(60, 40, 3));
     let decoder = Decoder::open(&bytes, &Limits::default()).unwrap();
-    let mut scratch = Scratch::default();
+    let mut scratch = DecodeBuffers::default();
     let finish = Finish::new(Dtype::U8, Layout::Chw, 3);
     let bad = [(0, 0, 0, 5), (0, 0, 61, 5), (59, 0, 2, 1), (0, 40, 1, 1), (u32::MAX, 0, 2, 1)];
     for (x, y, width, height) in bad {
         let crop = Some(Rect { x, y, width, height });
-        let recipe = Recipe { crop, size: Some((8, 8)), ..Recipe::default() };
-        let refused = decoder.fused(&recipe, &finish, &mut [0; 192], &mut scratch).unwrap_err();
+        let spec = PictureSpec { crop, size: Some((8, 8)), ..PictureSpec::default() };
+        let refused = decoder.fused(&spec, &finish, &mut [0; 192], &mut scratch).unwrap_err();
         assert!(matches!(refused, ImageError::Crop { .. }), "{refused}");
     }
-    let recipe = Recipe { size: Some((8, 8)), ..Recipe::default() };
-    let refused = decoder.fused(&recipe, &finish, &mut [0; 191], &mut scratch).unwrap_err();
+    let spec = PictureSpec { size: Some((8, 8)), ..PictureSpec::default() };
+    let refused = decoder.fused(&spec, &finish, &mut [0; 191], &mut scratch).unwrap_err();
     assert_eq!(refused, ImageError::Output { got: 191, expected: 192 });
 }

@@ -1,7 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use feedline_ops::image::{
-    Color, DecodeOptions, Decoder, Dtype, Finish, Layout, Limits, Picture, Recipe, Scratch, decode,
+    Color, DecodeBuffers, DecodeOptions, Decoder, Dtype, Finish, Layout, Limits, Picture,
+    PictureSpec, decode,
 };
 
 /// The shared collection, which lies beside the checkout where there is one.
@@ -38,7 +39,7 @@ fn every_odd_file_does_what_its_list_expects() {
     let files = listed(&folder);
     assert!(files.len() > 200, "{} files", files.len());
     let finish = Finish::new(Dtype::F32, Layout::Chw, 3);
-    let mut scratch = Scratch::default();
+    let mut scratch = DecodeBuffers::default();
     let mut slot = vec![0; finish.bytes((32, 32))];
     let mut wrong = Vec::new();
     for (path, expected) in files {
@@ -53,8 +54,9 @@ fn every_odd_file_does_what_its_list_expects() {
                 width: header.width.min(8),
                 height: header.height.min(8),
             };
-            let recipe = Recipe { crop: Some(crop), size: Some((32, 32)), ..Recipe::default() };
-            decoder.fused(&recipe, &finish, &mut slot, &mut scratch)
+            let spec =
+                PictureSpec { crop: Some(crop), size: Some((32, 32)), ..PictureSpec::default() };
+            decoder.fused(&spec, &finish, &mut slot, &mut scratch)
         });
         for (way, ok) in [("decoding", whole.is_ok()), ("the fused path", fused.is_ok())] {
             let right = match expected.as_str() {

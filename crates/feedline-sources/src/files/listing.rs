@@ -15,11 +15,11 @@ use super::walk::Found;
 pub(super) struct Listing {
     bytes: Vec<u8>,
     ends: Vec<u32>,
-    folders: Vec<Folder>,
+    folders: Vec<ListedFolder>,
 }
 
 #[derive(Debug)]
-struct Folder {
+struct ListedFolder {
     /// Where its path begins in `bytes`.
     start: u64,
     /// The number of its first file.
@@ -29,7 +29,7 @@ struct Folder {
 }
 
 /// One file.
-pub(super) struct File<'a> {
+pub(super) struct ListedFile<'a> {
     /// The folder, from the opened one on.
     pub(super) folder: &'a [u8],
     pub(super) name: &'a [u8],
@@ -45,7 +45,7 @@ impl Listing {
             folders: Vec::with_capacity(found.iter().filter(|f| !f.ends.is_empty()).count()),
         };
         for folder in found.into_iter().filter(|folder| !folder.ends.is_empty()) {
-            listing.folders.push(Folder {
+            listing.folders.push(ListedFolder {
                 start: listing.bytes.len() as u64,
                 first: listing.ends.len() as u64,
                 path_len: folder.path.len() as u32,
@@ -66,7 +66,7 @@ impl Listing {
         self.ends.is_empty()
     }
 
-    pub(super) fn get(&self, index: u64) -> Option<File<'_>> {
+    pub(super) fn get(&self, index: u64) -> Option<ListedFile<'_>> {
         if index >= self.len() {
             return None;
         }
@@ -75,7 +75,7 @@ impl Listing {
         let names = folder.start as usize + folder.path_len as usize;
         let begin = if index == folder.first { 0 } else { self.ends[index as usize - 1] as usize };
         let end = self.ends[index as usize] as usize;
-        Some(File {
+        Some(ListedFile {
             folder: &self.bytes[folder.start as usize..names],
             name: &self.bytes[names + begin..names + end],
             class: folder.class,
@@ -92,6 +92,6 @@ impl Listing {
     pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.ends.capacity() * size_of::<u32>()
-            + self.folders.capacity() * size_of::<Folder>()
+            + self.folders.capacity() * size_of::<ListedFolder>()
     }
 }

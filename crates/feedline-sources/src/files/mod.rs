@@ -23,7 +23,7 @@
 //!
 //! Links to files and folders are followed. A link that leads nowhere stays a sample: its error
 //! tells of it, silence would not. A class without files is an error, unless
-//! [`Options::allow_empty`] is set; then it keeps its number.
+//! [`FileOptions::allow_empty`] is set; then it keeps its number.
 //!
 //! Names are bytes: those that are not UTF-8 are read like any other (in the order of Python's
 //! `os.fsdecode`), and escaped in messages.
@@ -45,7 +45,7 @@ use listing::Listing;
 
 /// What counts as a sample.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct FileOptions {
     /// Endings of the names that count, compared without regard to case.
     pub extensions: Vec<String>,
     /// Whether the folders in the folder are classes. If not, all files below it are samples without
@@ -64,11 +64,11 @@ pub const IMAGES: [&str; 10] =
 /// The bytes a sample may have where nothing else is said: 256 MiB.
 pub const MAX_BYTES: u64 = 256 << 20;
 
-impl Default for Options {
+impl Default for FileOptions {
     /// Pictures in class folders.
-    fn default() -> Options {
+    fn default() -> FileOptions {
         let extensions = IMAGES.iter().map(|ending| (*ending).to_string()).collect();
-        Options { extensions, classes: true, allow_empty: false, max_bytes: MAX_BYTES }
+        FileOptions { extensions, classes: true, allow_empty: false, max_bytes: MAX_BYTES }
     }
 }
 
@@ -90,7 +90,7 @@ impl Files {
     /// found so far.
     pub fn open(
         root: impl Into<PathBuf>,
-        options: &Options,
+        options: &FileOptions,
         watch: Watch<'_>,
     ) -> Result<Files, SourceError> {
         let root = root.into();

@@ -54,7 +54,7 @@ struct Ahead {
 }
 
 /// A folder within a listed one: its name, and what it is known by.
-type Inner = (Vec<u8>, Identity);
+type Subfolder = (Vec<u8>, Identity);
 
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 struct Identity(u64, u64);
@@ -141,7 +141,7 @@ fn list(
     rule: &Rule,
     files: &AtomicU64,
     stop: &Stop<'_>,
-) -> Result<(Found, Vec<Inner>), SourceError> {
+) -> Result<(Found, Vec<Subfolder>), SourceError> {
     let path = root.join(path_of(&folder.path));
     let (mut names, mut places, mut inner) = (Vec::new(), Vec::new(), Vec::new());
     for entry in fs::read_dir(&path).map_err(cannot("list", &path))? {

@@ -2,10 +2,10 @@
 
 use feedline_core::DType;
 
-use super::Header;
+use super::NpyHeader;
 
 /// Makes the elements in `bytes` what the dtype promises, in place.
-pub(super) fn make_native(header: &Header, bytes: &mut [u8]) {
+pub(super) fn make_native(header: &NpyHeader, bytes: &mut [u8]) {
     match header.dtype() {
         // NumPy writes 0 and 1, but nothing keeps a file from having other bytes.
         DType::Bool => bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0)),
@@ -81,7 +81,7 @@ impl Iterator for FortranOrder<'_> {
 }
 
 /// Copies the whole array in `data` (in Fortran order) to `out` in row-major order.
-pub(super) fn transpose(header: &Header, data: &[u8], out: &mut [u8]) {
+pub(super) fn transpose(header: &NpyHeader, data: &[u8], out: &mut [u8]) {
     let size = header.dtype().size();
     let places = FortranOrder::new(header.shape(), 0);
     for (element, place) in out.chunks_exact_mut(size).zip(places) {
@@ -90,7 +90,7 @@ pub(super) fn transpose(header: &Header, data: &[u8], out: &mut [u8]) {
 }
 
 /// Writes the whole array in `data` to `out`: row-major, in native byte order.
-pub(crate) fn write_array(header: &Header, data: &[u8], out: &mut [u8]) {
+pub(crate) fn write_array(header: &NpyHeader, data: &[u8], out: &mut [u8]) {
     if header.is_fortran_order() {
         transpose(header, data, out);
     } else {

@@ -11,7 +11,7 @@ use crate::crowd::NAMES_PER_LOOK;
 use crate::read_at::append_at;
 use crate::{SourceError, Watch};
 
-use super::Header;
+use super::NpyHeader;
 use super::elements::write_array;
 use super::packed::{open_regular, unchanged};
 
@@ -28,7 +28,7 @@ const HEADER_ROOM: usize = (1 << 16) + 64;
 pub struct Folder {
     dir: PathBuf,
     names: Vec<OsString>,
-    first: Header,
+    first: NpyHeader,
     field: Field,
 }
 
@@ -52,7 +52,7 @@ impl Folder {
         };
         let path = dir.join(name);
         let (file, _) = open_regular(&path)?;
-        let first = Header::read(&file, &path)?;
+        let first = NpyHeader::read(&file, &path)?;
         let field = Field::fixed(field_name, first.dtype(), first.shape());
         Ok(Folder { dir, names, first, field })
     }
@@ -71,7 +71,7 @@ impl Folder {
         self.path(index).ok_or_else(|| none().into())
     }
 
-    fn mismatch(&self, header: &Header, path: PathBuf) -> SourceError {
+    fn mismatch(&self, header: &NpyHeader, path: PathBuf) -> SourceError {
         SourceError::Mismatch {
             path,
             dtype: header.dtype(),
@@ -132,7 +132,7 @@ impl Dataset for Folder {
     fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
         // The path is for messages only: making it for every sample would be an allocation each.
         let path = || self.planned(sample.index());
-        let header = match Header::parse(raw) {
+        let header = match NpyHeader::parse(raw) {
             Ok(header) => header,
             Err(source) => return Err(SourceError::Header { path: path()?, source }.into()),
         };

@@ -21,11 +21,11 @@ const MOST_TEXT: usize = 1 << 16;
 ///
 /// ```
 /// use feedline_core::DType;
-/// use feedline_sources::npy::Header;
+/// use feedline_sources::npy::NpyHeader;
 ///
 /// let mut file = b"\x93NUMPY\x01\x00\x3a\x00".to_vec();
 /// file.extend(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}\n");
-/// let header = Header::parse(&file)?;
+/// let header = NpyHeader::parse(&file)?;
 /// assert_eq!(header.dtype(), DType::F32);
 /// assert_eq!(header.shape(), [2, 3]);
 /// assert_eq!(header.data_bytes(), 24);
@@ -33,7 +33,7 @@ const MOST_TEXT: usize = 1 << 16;
 /// # Ok::<(), feedline_sources::npy::HeaderError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct NpyHeader {
     dtype: DType,
     swapped: bool,
     fortran_order: bool,
@@ -153,9 +153,9 @@ pub enum HeaderError {
     },
 }
 
-impl Header {
+impl NpyHeader {
     /// Parses the header at the start of `file`, which may or may not go on after it.
-    pub fn parse(file: &[u8]) -> Result<Header, HeaderError> {
+    pub fn parse(file: &[u8]) -> Result<NpyHeader, HeaderError> {
         let (text_at, data_offset, version) = preamble(file)?;
         let text = file.get(text_at..data_offset);
         let text =
@@ -178,7 +178,7 @@ impl Header {
                 bytes.checked_add(data_offset).is_some_and(|n| n <= isize::MAX as usize)
             })
             .ok_or_else(|| HeaderError::Overflow { shape: fields.shape.clone() })?;
-        Ok(Header {
+        Ok(NpyHeader {
             dtype,
             swapped,
             fortran_order: fields.fortran_order,
@@ -189,7 +189,7 @@ impl Header {
     }
 
     /// Reads the header of an open file, and checks that its data can be there.
-    pub(super) fn read(file: &File, path: &Path) -> Result<Header, SourceError> {
+    pub(super) fn read(file: &File, path: &Path) -> Result<NpyHeader, SourceError> {
         let io = |source| SourceError::Io { doing: "read", path: path.to_path_buf(), source };
         let wrong = |source| SourceError::Header { path: path.to_path_buf(), source };
         let length = file.metadata().map_err(io)?.len();
@@ -199,7 +199,7 @@ impl Header {
         let there = usize::try_from(length).unwrap_or(usize::MAX);
         bytes.resize(data_offset.min(there), 0);
         read_exact_at(file, &mut bytes, 0).map_err(io)?;
-        let header = Header::parse(&bytes).map_err(wrong)?;
+        let header = NpyHeader::parse(&bytes).map_err(wrong)?;
         header.check_length(length, path)?;
         Ok(header)
     }

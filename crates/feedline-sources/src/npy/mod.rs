@@ -10,6 +10,6 @@ mod writer;
 
 pub(crate) use elements::write_array;
 pub use folder::Folder;
-pub use header::{Header, HeaderError};
+pub use header::{HeaderError, NpyHeader};
 pub use packed::Packed;
 pub use writer::Writer;

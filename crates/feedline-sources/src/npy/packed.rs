@@ -10,7 +10,7 @@ use crate::read_at::{open_plain, read_exact_at};
 use crate::stamp::Stamp;
 use crate::{SourceError, gather};
 
-use super::Header;
+use super::NpyHeader;
 use super::elements::{FortranOrder, make_native, transpose};
 use super::header::size;
 
@@ -28,7 +28,7 @@ use super::header::size;
 pub struct Packed {
     path: PathBuf,
     field: Field,
-    header: Header,
+    header: NpyHeader,
     row_bytes: usize,
     data: Data,
 }
@@ -55,7 +55,7 @@ impl Packed {
     pub fn open(path: impl Into<PathBuf>, field_name: &str) -> Result<Packed, SourceError> {
         let path = path.into();
         let (file, stamp) = open_regular(&path)?;
-        let header = Header::read(&file, &path)?;
+        let header = NpyHeader::read(&file, &path)?;
         let Some((_, row_shape)) = header.shape().split_first() else {
             return Err(SourceError::ZeroDimensional { path });
         };
@@ -84,7 +84,7 @@ impl Packed {
 
     /// What the file says about itself.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &NpyHeader {
         &self.header
     }
 
@@ -146,7 +146,12 @@ pub(super) fn open_regular(path: &Path) -> Result<(File, Stamp), SourceError> {
 }
 
 /// All rows, ready to be copied.
-fn hold(file: &File, stamp: &Stamp, header: &Header, path: &Path) -> Result<Vec<u8>, SourceError> {
+fn hold(
+    file: &File,
+    stamp: &Stamp,
+    header: &NpyHeader,
+    path: &Path,
+) -> Result<Vec<u8>, SourceError> {
     let io = |source| SourceError::Io { doing: "read", path: path.to_path_buf(), source };
     let mut data = vec![0; header.data_bytes()];
     let read = read_exact_at(file, &mut data, header.data_offset() as u64);

@@ -10,7 +10,7 @@ use feedline_core::{
 use feedline_ops::image::{Drawn, ImageError, Program, Size, move_boxes, move_points};
 
 use super::image_field::{Axes, ImageField};
-use super::{BUFFERS, Draws, KEPT, PicturesError, WorkerBuffers, beside, fields};
+use super::{BUFFERS, KEPT, PicturesError, StreamDraw, WorkerBuffers, beside, fields};
 
 /// A dataset one of whose fields is an image of bytes, transformed by a [`Program`] (or one per view). Other
 /// fields are delivered as they are, but for masks, boxes and keypoints, which move with the image.
@@ -146,7 +146,7 @@ impl ImageArrays {
             }
         };
         let stream = Stream::new(key.seed, key.epoch, key.index.0);
-        let mut draws = Draws(stream.in_lane(self.lane));
+        let mut draws = StreamDraw(stream.in_lane(self.lane));
         let mut all = Vec::new();
         for view in &self.views {
             let mut drawn = Drawn::default();
@@ -250,7 +250,7 @@ impl ImageArrays {
             return Err(ImageError::Empty { width, height }.into());
         }
         self.image.unpack(size, given.bytes(number), &mut memory.decoded);
-        let mut draws = Draws(sample.rng().in_lane(self.lane));
+        let mut draws = StreamDraw(sample.rng().in_lane(self.lane));
         for (view, program) in self.views.iter().enumerate() {
             program.draw(size, &mut draws, &mut memory.drawn)?;
             let WorkerBuffers { bench, drawn, decoded, loose, .. } = memory;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use feedline_core::{Cause, DType, Sample, SampleIndex};
 use feedline_ops::image::{Program, Size, move_boxes, move_points};
 
-use super::{Masks, Pictures, PicturesError, Rows, Shapes, Table, WorkerBuffers};
+use super::{Masks, Pictures, PicturesError, RowTable, Rows, Shapes, WorkerBuffers};
 use crate::Encoded;
-use crate::npy::{Header, write_array};
+use crate::npy::{NpyHeader, write_array};
 
 impl Pictures {
     /// The first part of the samples of `masks` as masks: sample i's for picture i. Where both tell
@@ -34,7 +34,7 @@ impl Pictures {
     }
 
     /// Boxes (x0, y0, x1, y1) of every picture.
-    pub fn boxes(mut self, boxes: Arc<Table>, rows: Rows) -> Result<Pictures, PicturesError> {
+    pub fn boxes(mut self, boxes: Arc<RowTable>, rows: Rows) -> Result<Pictures, PicturesError> {
         self.check_count("boxes", boxes.len() as u64)?;
         self.boxes = Some((Shapes::Table(boxes), rows));
         self.accompanied()
@@ -47,7 +47,11 @@ impl Pictures {
     }
 
     /// Points (x, y) on every picture.
-    pub fn keypoints(mut self, points: Arc<Table>, rows: Rows) -> Result<Pictures, PicturesError> {
+    pub fn keypoints(
+        mut self,
+        points: Arc<RowTable>,
+        rows: Rows,
+    ) -> Result<Pictures, PicturesError> {
         self.check_count("keypoints", points.len() as u64)?;
         self.keypoints = Some((Shapes::Table(points), rows));
         self.accompanied()
@@ -133,7 +137,7 @@ impl Pictures {
             Shapes::Part(part) => {
                 let bytes = self.source.part(index, own, *part)?;
                 let wrong = |got: String| PicturesError::Shapes { what, columns, got };
-                let header = Header::parse(bytes).map_err(|e| wrong(e.to_string()))?;
+                let header = NpyHeader::parse(bytes).map_err(|e| wrong(e.to_string()))?;
                 let got = || wrong(format!("{} of shape {:?}", header.dtype(), header.shape()));
                 let from = header.data_offset();
                 let data = bytes

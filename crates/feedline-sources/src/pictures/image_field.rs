@@ -1,7 +1,7 @@
 //! Which field of a dataset is an image, and how it lies there.
 
 use feedline_core::{DType, Field, Form};
-use feedline_ops::image::{Color, Input, Limits, Options, Picture, Size};
+use feedline_ops::image::{Color, Input, Limits, Picture, ProgramOptions, Size};
 
 /// The order of an image's axes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -160,9 +160,14 @@ impl ImageField {
 
     /// What programs for these images are compiled with.
     #[must_use]
-    pub fn options(&self, limits: Limits) -> Options {
+    pub fn options(&self, limits: Limits) -> ProgramOptions {
         let color = if self.channels == 1 { Color::Gray } else { Color::Rgb };
-        Options { input: Input::Decoded(self.size), color, limits, ..Options::default() }
+        ProgramOptions {
+            input: Input::Decoded(self.size),
+            color,
+            limits,
+            ..ProgramOptions::default()
+        }
     }
 
     /// The size of an image whose array has this shape.

@@ -6,7 +6,7 @@ use feedline_ops::image::{Draw, Dtype, Layout, Size, beta, cut_area, cut_mix, mi
 /// How pictures are mixed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mixture {
+pub enum MixKind {
     /// Each picture is a weighted mean of itself and the one before it.
     MixUp,
     /// A part of each picture is taken from the one before it.
@@ -18,7 +18,7 @@ pub enum Mixture {
 #[derive(Clone, Debug)]
 pub struct Mixing {
     /// Each with the parameter of its Beta distribution; one is drawn for each batch.
-    choices: Vec<(Mixture, f64)>,
+    choices: Vec<(MixKind, f64)>,
     classes: usize,
     /// The fields of pictures, and how they are laid out.
     pictures: Vec<usize>,
@@ -51,13 +51,13 @@ pub enum MixingError {
     },
 }
 
-impl Mixture {
+impl MixKind {
     /// The call that makes it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Mixture::MixUp => "mixup",
-            Mixture::CutMix => "cutmix",
+            MixKind::MixUp => "mixup",
+            MixKind::CutMix => "cutmix",
         }
     }
 }
@@ -67,7 +67,7 @@ impl Mixing {
     /// is mixed in one of the ways given, by a part drawn from a Beta distribution with both parameters as given
     /// with it.
     pub fn new(
-        choices: Vec<(Mixture, f64)>,
+        choices: Vec<(MixKind, f64)>,
         classes: usize,
         (pictures, layout): (Vec<usize>, Layout),
         label: usize,
@@ -111,7 +111,7 @@ impl Alter for Mixing {
             };
             let dtype = array.dtype();
             match mixture {
-                Mixture::MixUp => {
+                MixKind::MixUp => {
                     let dtype = match dtype {
                         DType::F32 => Dtype::F32,
                         DType::F16 => Dtype::F16,
@@ -120,7 +120,7 @@ impl Alter for Mixing {
                     };
                     mix_up(array.as_bytes_mut(), count, dtype, part);
                 }
-                Mixture::CutMix => {
+                MixKind::CutMix => {
                     // One area for all views of a picture, if they are of one size.
                     let (area, left) = match place {
                         Some((area, left, of)) if of == size => (area, left),

@@ -6,10 +6,10 @@
 //!
 //! use feedline_core::Loader;
 //! use feedline_ops::image::op::{RandomHorizontalFlip, RandomResizedCrop};
-//! use feedline_ops::image::{Options, Program, Step};
+//! use feedline_ops::image::{ProgramOptions, Program, Step};
 //! use feedline_sources::{Pictures, files};
 //!
-//! let folder = files::Files::open("imagenette/train", &files::Options::default(), &mut |_| {
+//! let folder = files::Files::open("imagenette/train", &files::FileOptions::default(), &mut |_| {
 //!     ControlFlow::Continue(())
 //! })?;
 //! let program = Program::compile(
@@ -18,7 +18,7 @@
 //!         Step::Operation(Arc::new(RandomHorizontalFlip::new(0.5)?)),
 //!         Step::Normalize { mean: vec![0.485, 0.456, 0.406], std: vec![0.229, 0.224, 0.225] },
 //!     ],
-//!     Options::default(),
+//!     ProgramOptions::default(),
 //! )?;
 //! let loader = Loader::builder(Pictures::new(Arc::new(folder), program)?)
 //!     .batch_size(64)
@@ -47,14 +47,14 @@ use feedline_core::plan::Stream;
 use feedline_core::{Cause, Dataset, Field, Iterable, Sample, SampleIndex, SampleKey, Stage};
 use feedline_ops::image::{Decoder, Draw, Drawn, Picture, Program, Size, Workbench};
 
-use crate::some_parts::{SomeParts, Wanted};
+use crate::some_parts::{FieldSource, SomeParts};
 use crate::{Encoded, Reading};
 
 pub use arrays::ImageArrays;
 pub use error::PicturesError;
 pub use image_field::{Axes, ImageField, ImageFieldError};
-pub use mixing::{Mixing, MixingError, Mixture};
-pub use table::{Rows, Table};
+pub use mixing::{MixKind, Mixing, MixingError};
+pub use table::{RowTable, Rows};
 
 /// Where masks come from.
 #[derive(Clone)]
@@ -71,7 +71,7 @@ pub(crate) enum Shapes {
     /// A part of the same sample: a `.npy` file.
     Part(usize),
     /// Rows in memory.
-    Table(Arc<Table>),
+    Table(Arc<RowTable>),
 }
 
 /// Encoded pictures, decoded and transformed by a [`Program`] (or one per view), with what belongs to
@@ -114,9 +114,9 @@ thread_local! {
 }
 
 /// A sample's random stream, as operations draw from it.
-struct Draws(Stream);
+struct StreamDraw(Stream);
 
-impl Draw for Draws {
+impl Draw for StreamDraw {
     fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -184,7 +184,7 @@ impl Pictures {
         let bytes = self.source.part(index, self.split(&raw)?.0, self.picture)?;
         let decoder = Decoder::open(bytes, &self.views[0].options().limits)?;
         let size = self.views[0].size(&decoder);
-        let mut draws = Draws(Stream::new(key.seed, key.epoch, key.index.0));
+        let mut draws = StreamDraw(Stream::new(key.seed, key.epoch, key.index.0));
         let mut all = Vec::new();
         for view in &self.views {
             let mut drawn = Drawn::default();
@@ -225,7 +225,7 @@ impl Pictures {
         let bytes = self.source.part(index, own, self.picture)?;
         let decoder = Decoder::open(bytes, &self.views[0].options().limits)?;
         let size = self.views[0].size(&decoder);
-        let mut draws = Draws(sample.rng());
+        let mut draws = StreamDraw(sample.rng());
         let several = self.views.len() > 1;
         if several {
             self.views[0].decode(&decoder, &mut memory.bench, &mut memory.decoded)?;
@@ -325,10 +325,10 @@ impl Dataset for Pictures {
         let others = self.fields.len() - self.others.len();
         let wanted = |field: &usize| {
             if self.label && *field == self.views.len() {
-                return Some(Wanted::Label);
+                return Some(FieldSource::Label);
             }
             let (part, reading) = self.others.get(field.checked_sub(others)?)?;
-            Some(Wanted::Part(*part, reading.clone()))
+            Some(FieldSource::Part(*part, reading.clone()))
         };
         let chosen = fields.iter().map(wanted).collect::<Option<_>>()?;
         let named = fields.iter().map(|field| self.fields[*field].clone()).collect();

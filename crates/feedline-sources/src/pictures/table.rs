@@ -2,7 +2,7 @@
 
 /// Rows of numbers for each sample: boxes, or keypoints.
 #[derive(Debug)]
-pub struct Table {
+pub struct RowTable {
     columns: usize,
     values: Vec<f32>,
     /// Where each sample's rows begin, and where the last one's end.
@@ -21,15 +21,15 @@ pub enum Rows {
     Packed,
 }
 
-impl Table {
+impl RowTable {
     /// `offsets` counts rows of `columns` values: where each sample's begin, and where the last one's end.
     /// `None` where they do not fit the values.
     #[must_use]
-    pub fn new(columns: usize, values: Vec<f32>, offsets: Vec<usize>) -> Option<Table> {
+    pub fn new(columns: usize, values: Vec<f32>, offsets: Vec<usize>) -> Option<RowTable> {
         let ordered = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
         let last = *offsets.last()?;
         let fits = columns > 0 && last.checked_mul(columns) == Some(values.len());
-        (ordered && fits && offsets[0] == 0).then_some(Table { columns, values, offsets })
+        (ordered && fits && offsets[0] == 0).then_some(RowTable { columns, values, offsets })
     }
 
     /// How many samples it has.
@@ -65,14 +65,14 @@ mod tests {
 
     #[test]
     fn rows_are_found_by_sample_and_nonsense_is_refused() {
-        let table = Table::new(2, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![0, 2, 2, 3]).unwrap();
+        let table = RowTable::new(2, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![0, 2, 2, 3]).unwrap();
         assert_eq!(table.rows(0), Some(&[1.0, 2.0, 3.0, 4.0][..]));
         assert_eq!(table.rows(1), Some(&[][..]));
         assert_eq!(table.rows(2), Some(&[5.0, 6.0][..]));
         assert_eq!(table.rows(3), None);
-        assert!(Table::new(2, vec![1.0; 6], vec![0, 4]).is_none());
-        assert!(Table::new(2, vec![1.0; 6], vec![0, 4, 3]).is_none());
-        assert!(Table::new(2, vec![], vec![]).is_none());
-        assert!(Table::new(0, vec![], vec![0]).is_none());
+        assert!(RowTable::new(2, vec![1.0; 6], vec![0, 4]).is_none());
+        assert!(RowTable::new(2, vec![1.0; 6], vec![0, 4, 3]).is_none());
+        assert!(RowTable::new(2, vec![], vec![]).is_none());
+        assert!(RowTable::new(0, vec![], vec![0]).is_none());
     }
 }

@@ -131,19 +131,19 @@ pub(super) trait Tape {
 }
 
 /// A file whose members need not be read to get past them.
-pub(super) struct Jumping<'a> {
+pub(super) struct FileTape<'a> {
     file: &'a File,
     at: u64,
     len: u64,
 }
 
-impl<'a> Jumping<'a> {
-    pub(super) fn new(file: &'a File, len: u64) -> Jumping<'a> {
-        Jumping { file, at: 0, len }
+impl<'a> FileTape<'a> {
+    pub(super) fn new(file: &'a File, len: u64) -> FileTape<'a> {
+        FileTape { file, at: 0, len }
     }
 }
 
-impl Tape for Jumping<'_> {
+impl Tape for FileTape<'_> {
     fn read(&mut self, block: &mut [u8]) -> Result<usize, ArchiveError> {
         let there = (self.len - self.at).min(block.len() as u64) as usize;
         read_exact_at(self.file, &mut block[..there], self.at)?;
@@ -158,7 +158,7 @@ impl Tape for Jumping<'_> {
 }
 
 /// A stream that must be read to get on.
-pub(super) struct Running<'a, R> {
+pub(super) struct StreamTape<'a, R> {
     pub(super) reader: R,
     /// Looked at on long ways: a few kilobytes may become terabytes of a single member.
     pub(super) stop: Option<&'a Stop<'a>>,
@@ -167,7 +167,7 @@ pub(super) struct Running<'a, R> {
 /// How far a stream goes before it looks up.
 const STRIDE: u64 = 16 << 20;
 
-impl<R: Read> Tape for Running<'_, R> {
+impl<R: Read> Tape for StreamTape<'_, R> {
     fn read(&mut self, mut block: &mut [u8]) -> Result<usize, ArchiveError> {
         let mut done = 0;
         while !block.is_empty() {

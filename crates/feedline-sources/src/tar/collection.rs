@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use feedline_core::{Cause, SampleIndex};
 
-use super::Options;
+use super::TarOptions;
 use super::archive::ArchiveError;
 use super::compression::Compression;
 use super::index_file;
@@ -30,7 +30,7 @@ pub(super) struct Collection {
 impl Collection {
     pub(super) fn open(
         paths: &[PathBuf],
-        options: &Options,
+        options: &TarOptions,
         random_access: bool,
         watch: Watch<'_>,
     ) -> Result<Collection, SourceError> {

@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 
 use twox_hash::XxHash3_64;
 
-use super::table::{MemberPlace, SampleEntry, Table};
+use super::table::{MemberPlace, SampleEntry, ShardTable};
 use crate::read_at::{append_at, open_plain, read_exact_at};
 use crate::stamp::{Stamp, since_1970};
 
@@ -59,7 +59,7 @@ impl IndexFile {
     }
 
     /// The table, if there is one and it is about the file in this state.
-    pub(super) fn read(&self, stamp: &Stamp) -> Option<Table> {
+    pub(super) fn read(&self, stamp: &Stamp) -> Option<ShardTable> {
         let (file, meta) = open_plain(&self.path()).ok()?;
         let mut header = [0; HEADER];
         read_exact_at(&file, &mut header, 0).ok()?;
@@ -88,7 +88,7 @@ impl IndexFile {
     }
 
     /// Keeps the table, if the folder lets it. `made` is when its making began.
-    pub(super) fn write(&self, stamp: &Stamp, table: &Table, made: SystemTime) {
+    pub(super) fn write(&self, stamp: &Stamp, table: &ShardTable, made: SystemTime) {
         let mut to = Vec::new();
         put_bytes(&mut to, &self.shard);
         let changed = stamp.changed;
@@ -124,7 +124,7 @@ fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(bytes);
 }
 
-fn put_table(to: &mut Vec<u8>, table: &Table) {
+fn put_table(to: &mut Vec<u8>, table: &ShardTable) {
     put(to, table.archive_bytes);
     put(to, table.extensions.len() as u64);
     table.extensions.iter().for_each(|extension| put_bytes(to, extension.as_bytes()));
@@ -165,9 +165,9 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    fn table(&mut self) -> Option<Table> {
+    fn table(&mut self) -> Option<ShardTable> {
         let archive_bytes = self.number()?;
-        let mut table = Table { archive_bytes, ..Table::default() };
+        let mut table = ShardTable { archive_bytes, ..ShardTable::default() };
         for _ in 0..self.count(8)? {
             table.extensions.push(std::str::from_utf8(self.bytes()?).ok()?.to_string());
         }
@@ -201,8 +201,8 @@ mod tests {
 
     use super::*;
 
-    fn table() -> Table {
-        Table {
+    fn table() -> ShardTable {
+        ShardTable {
             extensions: vec!["jpg".to_string(), "cls".to_string()],
             keys: b"ab".to_vec(),
             samples: vec![
@@ -271,7 +271,7 @@ mod tests {
     fn a_lying_table_with_a_right_checksum_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = IndexFile::of(dir.path(), Path::new("/a.tar"));
-        let lies: [fn(&mut Table); 6] = [
+        let lies: [fn(&mut ShardTable); 6] = [
             |table| table.members[1].offset = u64::MAX - 5,
             |table| table.members[1].size = 4000,
             |table| table.members[2].extension = 2,

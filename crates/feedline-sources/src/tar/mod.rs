@@ -24,7 +24,7 @@
 //! # Opening
 //!
 //! A shard is gone through once, header by header; its table is then kept in a cache folder
-//! (`$XDG_CACHE_HOME/feedline/tar`, unless [`Options::cache_dir`] says otherwise) and used again until
+//! (`$XDG_CACHE_HOME/feedline/tar`, unless [`TarOptions::cache_dir`] says otherwise) and used again until
 //! the shard changes. A compressed shard has to be decompressed for that.
 //!
 //! # Random access or streaming
@@ -60,7 +60,7 @@ pub use streamed::{Streamed, Streaming};
 
 /// What is read of the shards.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TarOptions {
     /// The parts of each sample, by extension: `jpg`, or `jpg;jpeg;png` for the first that is there, or
     /// [`KEY`](crate::KEY) for the sample's name. By default those of the first sample.
     pub parts: Option<Vec<String>>,
@@ -70,8 +70,8 @@ pub struct Options {
     pub max_bytes: u64,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { parts: None, cache_dir: None, max_bytes: crate::files::MAX_BYTES }
+impl Default for TarOptions {
+    fn default() -> TarOptions {
+        TarOptions { parts: None, cache_dir: None, max_bytes: crate::files::MAX_BYTES }
     }
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::archive::{ArchiveError, Jumping, Member, Running, members};
+use super::archive::{ArchiveError, FileTape, Member, StreamTape, members};
 use super::compression::Compression;
 use super::index_file::IndexFile;
-use super::table::{Table, Tabulator};
+use super::table::{ShardTable, Tabulator};
 use crate::KEY;
 use crate::crowd::Stop;
 use crate::read_at::open_plain;
@@ -70,7 +70,7 @@ impl PartNames {
     }
 
     /// Whether any sample of the shard has such a part.
-    pub(super) fn is_in(&self, table: &Table) -> bool {
+    pub(super) fn is_in(&self, table: &ShardTable) -> bool {
         self.extensions.iter().any(|extension| table.extensions.contains(extension))
     }
 }
@@ -80,7 +80,7 @@ pub(super) struct OpenedShard {
     pub(super) path: PathBuf,
     pub(super) compression: Compression,
     stamp: Stamp,
-    pub(super) table: Table,
+    pub(super) table: ShardTable,
 }
 
 impl OpenedShard {
@@ -111,10 +111,10 @@ impl OpenedShard {
         };
         let file = Arc::new(file);
         let length = match compression {
-            Compression::None => members(&mut Jumping::new(&file, stamp.len), stop, visit),
+            Compression::None => members(&mut FileTape::new(&file, stamp.len), stop, visit),
             compressed => {
                 let reader = compressed.reader(Arc::clone(&file), Some(stop))?;
-                members(&mut Running { reader, stop: Some(stop) }, stop, visit)
+                members(&mut StreamTape { reader, stop: Some(stop) }, stop, visit)
             }
         };
         if stop.is_asked() {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use feedline_core::{Cause, SampleIndex};
 
-use super::Options;
+use super::TarOptions;
 use super::archive::ArchiveError;
 use super::collection::Collection;
 use crate::read_at::append_at;
@@ -34,7 +34,7 @@ impl Shards {
     /// how many members were seen.
     pub fn open(
         paths: &[PathBuf],
-        options: &Options,
+        options: &TarOptions,
         watch: Watch<'_>,
     ) -> Result<Shards, SourceError> {
         let samples = Collection::open(paths, options, true, watch)?;

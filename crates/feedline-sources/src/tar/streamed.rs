@@ -36,8 +36,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use feedline_core::{Cause, SampleIndex};
 
-use super::Options;
-use super::archive::{ArchiveError, Running, Tape};
+use super::TarOptions;
+use super::archive::{ArchiveError, StreamTape, Tape};
 use super::collection::Collection;
 use super::compression::Compression;
 use super::shard::{Shard, TableLayout};
@@ -73,7 +73,7 @@ pub struct Streamed {
     sizes: Vec<u64>,
     window: u64,
     shelf: Mutex<Shelf>,
-    passes: Vec<Pass>,
+    passes: Vec<ShardPass>,
     /// Shards whose cursors are open, the one used last at the end.
     live: Mutex<VecDeque<usize>>,
     most_live: usize,
@@ -82,7 +82,7 @@ pub struct Streamed {
 
 /// The reading of one shard.
 #[derive(Default)]
-struct Pass {
+struct ShardPass {
     state: Mutex<CursorState>,
     moved: Condvar,
 }
@@ -98,7 +98,7 @@ struct CursorState {
 struct ShardCursor {
     /// The shard as it was when the cursor began; another may have its name by now.
     file: Arc<File>,
-    tape: Running<'static, Box<dyn Read + Send>>,
+    tape: StreamTape<'static, Box<dyn Read + Send>>,
     /// In bytes of the archive.
     at: u64,
     /// The first sample that was not passed yet.
@@ -109,14 +109,14 @@ impl Streamed {
     /// Opens the shards as [`Shards::open`](super::Shards::open) does, compressed ones too.
     pub fn open(
         paths: &[PathBuf],
-        options: &Options,
+        options: &TarOptions,
         streaming: &Streaming,
         watch: Watch<'_>,
     ) -> Result<Streamed, SourceError> {
         let samples = Collection::open(paths, options, false, watch)?;
         let window = choose_window(&samples, streaming)?;
         let sizes: Vec<u64> = samples.shards.iter().map(Shard::len).collect();
-        let passes = sizes.iter().map(|_| Pass::default()).collect();
+        let passes = sizes.iter().map(|_| ShardPass::default()).collect();
         // Read-ahead may reach into a third and fourth window.
         let waiting = usize::try_from(window).unwrap_or(usize::MAX).saturating_mul(4);
         Ok(Streamed {
@@ -172,7 +172,7 @@ impl Streamed {
                 self.begun.fetch_add(1, Ordering::Relaxed);
                 let file = Arc::new(source.file()?);
                 let reader = source.compression.reader(Arc::clone(&file), None)?;
-                let tape = Running { reader, stop: None };
+                let tape = StreamTape { reader, stop: None };
                 ShardCursor { file, tape, at: 0, next: 0 }
             }
         };
@@ -246,7 +246,7 @@ impl ShardCursor {
 }
 
 /// The turn of a shard's reader; ends when it is dropped, also by a panic.
-struct ReaderTurn<'a>(&'a Pass);
+struct ReaderTurn<'a>(&'a ShardPass);
 
 impl Drop for ReaderTurn<'_> {
     fn drop(&mut self) {

@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 2 << 30;
 
 /// The samples of one shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Table {
+pub(super) struct ShardTable {
     /// Extensions that occur, in lower case.
     pub(super) extensions: Vec<String>,
     /// The samples' keys, one behind the other.
@@ -42,7 +42,7 @@ pub(super) struct MemberPlace {
     pub(super) size: u64,
 }
 
-impl Table {
+impl ShardTable {
     /// The key of a sample, and its members.
     pub(super) fn sample(&self, at: usize) -> (&[u8], &[MemberPlace]) {
         let before = at.checked_sub(1).map(|before| self.samples[before]);
@@ -58,7 +58,7 @@ impl Table {
 /// Makes a table, member by member.
 #[derive(Default)]
 pub(super) struct Tabulator {
-    table: Table,
+    table: ShardTable,
     /// The number of each extension, and the last sample that had it, counted from 1.
     numbers: HashMap<String, (u32, usize)>,
     /// Bytes of all extensions.
@@ -121,7 +121,7 @@ impl Tabulator {
         bytes as u64
     }
 
-    pub(super) fn finish(mut self, archive_bytes: u64) -> Table {
+    pub(super) fn finish(mut self, archive_bytes: u64) -> ShardTable {
         self.table.archive_bytes = archive_bytes;
         self.table
     }

@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use feedline_core::{Dataset, SampleIndex};
-use feedline_sources::files::{Files, Options};
+use feedline_sources::files::{FileOptions, Files};
 use feedline_sources::{Encoded, Parts, SourceError};
 use tempfile::TempDir;
 
 use crate::common::{all, errors};
 
-fn open(root: &Path, options: &Options) -> Result<Files, SourceError> {
+fn open(root: &Path, options: &FileOptions) -> Result<Files, SourceError> {
     Files::open(root, options, &mut |_| ControlFlow::Continue(()))
 }
 
-fn flat() -> Options {
-    Options { classes: false, ..Options::default() }
+fn flat() -> FileOptions {
+    FileOptions { classes: false, ..FileOptions::default() }
 }
 
 /// A tree of small files; each holds its own path.
@@ -62,7 +62,7 @@ fn classes_and_files_come_in_the_order_of_their_names() {
         "stray.jpg",
         "Zebra/1.webp",
     ]);
-    let files = open(dir.path(), &Options::default()).unwrap();
+    let files = open(dir.path(), &FileOptions::default()).unwrap();
     let want = [
         ("Zebra/1.webp", 0),
         ("cat/b.jpg", 1),
@@ -96,12 +96,12 @@ fn without_classes_all_files_below_are_samples_without_label() {
 #[test]
 fn a_class_without_files_is_an_error_unless_allowed_and_keeps_its_number() {
     let dir = tree(&["a/1.jpg", "b/notes.txt", "c/1.jpg"]);
-    let message = open(dir.path(), &Options::default()).unwrap_err().to_string();
+    let message = open(dir.path(), &FileOptions::default()).unwrap_err().to_string();
     assert!(message.contains("class b") && message.contains(".jpg"), "{message}");
-    let allowed = Options { allow_empty: true, ..Options::default() };
+    let allowed = FileOptions { allow_empty: true, ..FileOptions::default() };
     let files = open(dir.path(), &allowed).unwrap();
     assert_eq!(listed(dir.path(), &files), expected(&[("a/1.jpg", 0), ("c/1.jpg", 2)]));
-    let none = open(&dir.path().join("b"), &Options::default()).unwrap_err().to_string();
+    let none = open(&dir.path().join("b"), &FileOptions::default()).unwrap_err().to_string();
     assert!(none.contains("has no folder in it"), "{none}");
     let none = open(&dir.path().join("b"), &flat()).unwrap_err().to_string();
     assert!(none.contains("no file below"), "{none}");
@@ -122,7 +122,7 @@ fn links_are_followed_and_loops_end() {
     symlink("pong", at("ping")).unwrap();
     symlink("ping", at("pong")).unwrap();
     symlink("elsewhere", at("linked_class")).unwrap();
-    let files = open(dir.path(), &Options::default()).unwrap();
+    let files = open(dir.path(), &FileOptions::default()).unwrap();
     let want = [
         ("a/1.jpg", 0),
         ("a/link.jpg", 0),
@@ -147,7 +147,7 @@ fn pipes_are_no_samples_and_links_that_lead_nowhere_are_errors_of_theirs() {
     symlink("pipe.jpg", at("a/to_pipe.jpg")).unwrap();
     symlink("nowhere", at("a/dangling.jpg")).unwrap();
     symlink("gone.jpg", at("a/becomes_pipe.jpg")).unwrap();
-    let files = open(dir.path(), &Options::default()).unwrap();
+    let files = open(dir.path(), &FileOptions::default()).unwrap();
     assert_eq!(files.len(), 4, "{:?}", listed(dir.path(), &files));
     // What was listed as a link to nothing is a pipe by the time it is read: refused, not waited for.
     let made = std::process::Command::new("mkfifo").arg(at("a/gone.jpg")).status().unwrap();
@@ -171,7 +171,7 @@ fn names_that_are_no_text_are_read_and_escaped_in_messages() {
     ] {
         fs::write(class.join(OsStr::from_bytes(name)), name).unwrap();
     }
-    let files = open(dir.path(), &Options::default()).unwrap();
+    let files = open(dir.path(), &FileOptions::default()).unwrap();
     let origins: Vec<String> = (0..4).map(|i| files.origin(SampleIndex(i)).unwrap()).collect();
     assert!(origins[0].ends_with("class_\\xff\\xfe/caf\\xe9.jpg"), "{origins:?}");
     assert!(origins[3].ends_with("/日本\\n.JPG"), "{origins:?}");
@@ -185,7 +185,8 @@ fn a_file_beyond_the_limit_is_an_error_of_its_sample_and_not_read() {
     let dir = tree(&["a/1.jpg", "a/2.jpg"]);
     // A terabyte, of which no byte is on the disk.
     fs::File::create(dir.path().join("a/3.jpg")).unwrap().set_len(1 << 40).unwrap();
-    let source = Parts::by_name(Arc::new(open(dir.path(), &Options::default()).unwrap())).unwrap();
+    let source =
+        Parts::by_name(Arc::new(open(dir.path(), &FileOptions::default()).unwrap())).unwrap();
     assert_eq!(source.cost_hint(SampleIndex(2)), Some(1 << 40));
     let errors = errors(source);
     assert_eq!(errors.len(), 1);
@@ -215,7 +216,7 @@ fn many_files(classes: usize, each: usize) {
         }
     }
     let mut most = 0;
-    let files = Files::open(dir.path(), &Options::default(), &mut |count| {
+    let files = Files::open(dir.path(), &FileOptions::default(), &mut |count| {
         assert!(count >= most, "the count only grows");
         most = count;
         ControlFlow::Continue(())
@@ -248,7 +249,8 @@ fn a_million_files_take_forty_bytes_each_and_are_all_there() {
 fn the_watcher_can_break_a_listing_off() {
     let dir = tree(&["a/1.jpg"]);
     for _ in 0..20 {
-        let opened = Files::open(dir.path(), &Options::default(), &mut |_| ControlFlow::Break(()));
+        let opened =
+            Files::open(dir.path(), &FileOptions::default(), &mut |_| ControlFlow::Break(()));
         // The listing of one file may be over before the watcher is asked.
         assert!(matches!(opened, Ok(_) | Err(SourceError::Interrupted)));
     }

@@ -1,5 +1,5 @@
 use feedline_core::DType;
-use feedline_sources::npy::{Header, HeaderError};
+use feedline_sources::npy::{HeaderError, NpyHeader};
 use proptest::prelude::*;
 
 use crate::numpy_files::{self as files, bytes};
@@ -13,7 +13,7 @@ fn with_text(text: &str) -> Vec<u8> {
 }
 
 fn refused(text: &str) -> HeaderError {
-    Header::parse(&with_text(text)).expect_err(text)
+    NpyHeader::parse(&with_text(text)).expect_err(text)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn what_numpy_writes_is_understood() {
     ];
     for (hex, dtype, big_endian, fortran, shape) in cases {
         let file = bytes(hex);
-        let header = Header::parse(&file).expect("NumPy wrote it");
+        let header = NpyHeader::parse(&file).expect("NumPy wrote it");
         assert_eq!(header.dtype(), dtype);
         assert_eq!(header.is_byte_swapped(), big_endian == cfg!(target_endian = "little"));
         assert_eq!(header.is_fortran_order(), fortran);
@@ -52,14 +52,14 @@ fn dtypes_without_numbers_are_refused_with_advice() {
         (files::DATE, "a.astype(np.int64)"),
     ];
     for (hex, advice) in cases {
-        let message = Header::parse(&bytes(hex)).expect_err("no numbers").to_string();
+        let message = NpyHeader::parse(&bytes(hex)).expect_err("no numbers").to_string();
         assert!(message.contains(advice), "{message}");
     }
 }
 
 #[test]
 fn other_files_are_recognised() {
-    let hint = |file: &[u8]| Header::parse(file).expect_err("no .npy file").to_string();
+    let hint = |file: &[u8]| NpyHeader::parse(file).expect_err("no .npy file").to_string();
     assert!(hint(b"").contains("empty"));
     assert!(hint(b"PK\x03\x04rest").contains(".npz"));
     assert!(hint(b"\x80\x04\x95").contains("pickle"));
@@ -70,12 +70,12 @@ fn other_files_are_recognised() {
 #[test]
 fn a_header_cut_anywhere_is_an_error_and_never_the_whole() {
     let file = bytes(files::VERSION_2);
-    let end = Header::parse(&file).expect("NumPy wrote it").data_offset();
+    let end = NpyHeader::parse(&file).expect("NumPy wrote it").data_offset();
     for cut in 0..end {
-        assert!(Header::parse(&file[..cut]).is_err(), "{cut} of {end} bytes");
+        assert!(NpyHeader::parse(&file[..cut]).is_err(), "{cut} of {end} bytes");
     }
     assert_eq!(
-        Header::parse(&file[..end - 1]),
+        NpyHeader::parse(&file[..end - 1]),
         Err(HeaderError::Truncated { expected: end, actual: end - 1 })
     );
 }
@@ -84,13 +84,13 @@ fn a_header_cut_anywhere_is_an_error_and_never_the_whole() {
 fn a_length_beyond_reason_is_refused_before_anything_is_read() {
     let mut file = b"\x93NUMPY\x02\x00".to_vec();
     file.extend(u32::MAX.to_le_bytes());
-    let refused = Header::parse(&file);
+    let refused = NpyHeader::parse(&file);
     assert!(matches!(refused, Err(HeaderError::TooLong { length: 0xFFFF_FFFF, .. })));
 }
 
 #[test]
 fn unknown_versions_are_named() {
-    let refused = Header::parse(b"\x93NUMPY\x04\x01\x00\x00");
+    let refused = NpyHeader::parse(b"\x93NUMPY\x04\x01\x00\x00");
     assert_eq!(refused, Err(HeaderError::Version { major: 4, minor: 1 }));
 }
 
@@ -106,13 +106,13 @@ fn text_that_is_not_utf8_is_refused_in_version_3_and_latin_1_before() {
             file.extend([0, 0]);
         }
         file.extend(text);
-        assert_eq!(Header::parse(&file), Err(expected));
+        assert_eq!(NpyHeader::parse(&file), Err(expected));
     }
 }
 
 #[test]
 fn the_dictionary_may_be_written_in_other_ways() {
-    let shape = |text: &str| Header::parse(&with_text(text)).expect(text).shape().to_vec();
+    let shape = |text: &str| NpyHeader::parse(&with_text(text)).expect(text).shape().to_vec();
     assert_eq!(shape("{'shape':(2,),'fortran_order':False,'descr':'f4'}"), [2]);
     assert_eq!(
         shape("{\"descr\": \"<f4\", \"fortran_order\": True, \"shape\": (2, 3,), }\n"),
@@ -162,7 +162,7 @@ fn impossible_shapes_are_refused() {
     assert!(matches!(shape("(1152921504606846976,)"), HeaderError::Overflow { .. }));
     assert!(matches!(shape(&format!("({})", "1,".repeat(65))), HeaderError::TooManyAxes { .. }));
     let empty = "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 9, 0)}";
-    assert_eq!(Header::parse(&with_text(empty)).expect("no element").data_bytes(), 0);
+    assert_eq!(NpyHeader::parse(&with_text(empty)).expect("no element").data_bytes(), 0);
 }
 
 /// One of NumPy's files with some bytes changed.
@@ -216,12 +216,12 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(file in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = Header::parse(&file);
+        let _ = NpyHeader::parse(&file);
     }
 
     #[test]
     fn no_damage_makes_the_parser_panic_or_claim_bytes_beyond_the_address_space(file in mutated()) {
-        if let Ok(header) = Header::parse(&file) {
+        if let Ok(header) = NpyHeader::parse(&file) {
             prop_assert!(header.data_offset() <= file.len());
             prop_assert!(header.data_bytes().checked_add(header.data_offset()).is_some());
         }
@@ -229,6 +229,6 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(text in pieces()) {
-        let _ = Header::parse(&with_text(&text));
+        let _ = NpyHeader::parse(&with_text(&text));
     }
 }

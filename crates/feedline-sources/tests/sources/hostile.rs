@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use feedline_core::{Dataset, SampleIndex};
-use feedline_sources::files::{Files, Options};
+use feedline_sources::files::{FileOptions, Files};
 use feedline_sources::npy::{Folder, Packed};
 use feedline_sources::tar::Streaming;
 use feedline_sources::{Encoded, Parts};
@@ -32,7 +32,7 @@ fn traps(dir: &Path, ending: &str) -> Vec<PathBuf> {
 /// All files of a folder that end so.
 fn flat(dir: &Path, ending: &str, max_bytes: u64) -> Files {
     let extensions = vec![ending.to_string()];
-    let options = Options { classes: false, extensions, max_bytes, ..Options::default() };
+    let options = FileOptions { classes: false, extensions, max_bytes, ..FileOptions::default() };
     Files::open(dir, &options, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
@@ -137,7 +137,7 @@ fn a_tebibyte_where_a_sample_should_be_is_an_error_and_not_an_abort() {
     let mut file = File::create(&path).unwrap();
     file.write_all(header.as_bytes()).unwrap();
     file.set_len(512 + size + 1024).unwrap();
-    let options = feedline_sources::tar::Options { max_bytes: u64::MAX, ..place.options(None) };
+    let options = feedline_sources::tar::TarOptions { max_bytes: u64::MAX, ..place.options(None) };
     let go_on = &mut |_| ControlFlow::Continue(());
     let shards = feedline_sources::tar::Shards::open(&[path], &options, go_on);
     let error = shards.unwrap().load(SampleIndex(0), &mut Vec::new()).unwrap_err().to_string();

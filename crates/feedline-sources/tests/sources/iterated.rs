@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline_core::{Cause, DType, Dataset, Field, Iterable, Loader, Pass, Sample, Samples, State};
-use feedline_sources::{Change, Concat, Iterated, SourceError};
+use feedline_sources::{Concat, Iterated, PassChange, SourceError};
 
 /// The numbers below `n`; `fails` is one that cannot be read. Iterators can tell where they are.
 struct Numbers {
@@ -57,7 +57,7 @@ impl Samples for Counting {
     }
 }
 
-fn loader(n: u64, changes: &[Change], from: Option<&State>) -> Loader {
+fn loader(n: u64, changes: &[PassChange], from: Option<&State>) -> Loader {
     let dataset = Iterated::new(Arc::new(Numbers { n, fails: None }), changes.to_vec());
     let builder = Loader::builder(dataset).batch_size(3).seed(4).workers(1);
     match from {
@@ -77,19 +77,19 @@ fn numbers(loader: &Loader) -> Vec<u64> {
 fn taking_and_skipping_are_those_of_iterators_in_any_order() {
     for (n, a, b) in [(10, 3, 5), (10, 20, 2), (10, 0, 4), (2, 1, 1), (0, 2, 2)] {
         let taken: Vec<u64> = (0..n).take(a as usize).skip(b as usize).collect();
-        assert_eq!(numbers(&loader(n, &[Change::Take(a), Change::Skip(b)], None)), taken);
+        assert_eq!(numbers(&loader(n, &[PassChange::Take(a), PassChange::Skip(b)], None)), taken);
         let skipped: Vec<u64> = (0..n).skip(b as usize).take(a as usize).collect();
-        assert_eq!(numbers(&loader(n, &[Change::Skip(b), Change::Take(a)], None)), skipped);
+        assert_eq!(numbers(&loader(n, &[PassChange::Skip(b), PassChange::Take(a)], None)), skipped);
     }
 }
 
 #[test]
 fn a_resumed_pass_goes_on_where_it_was_through_any_change() {
     for changes in [
-        vec![Change::Skip(4), Change::Take(15)],
-        vec![Change::Take(15), Change::Skip(4)],
-        vec![Change::Shuffle(5), Change::Take(10)],
-        vec![Change::Skip(2), Change::Shuffle(5)],
+        vec![PassChange::Skip(4), PassChange::Take(15)],
+        vec![PassChange::Take(15), PassChange::Skip(4)],
+        vec![PassChange::Shuffle(5), PassChange::Take(10)],
+        vec![PassChange::Skip(2), PassChange::Shuffle(5)],
     ] {
         let whole = numbers(&loader(20, &changes, None));
         let first = loader(20, &changes, None);
@@ -101,7 +101,7 @@ fn a_resumed_pass_goes_on_where_it_was_through_any_change() {
 
 #[test]
 fn a_buffer_shuffles_each_epoch_anew_and_loses_nothing() {
-    let shuffled = loader(50, &[Change::Shuffle(8)], None);
+    let shuffled = loader(50, &[PassChange::Shuffle(8)], None);
     let epochs = [numbers(&shuffled), numbers(&shuffled)];
     assert_ne!(epochs[0], epochs[1]);
     for epoch in &epochs {
@@ -110,8 +110,12 @@ fn a_buffer_shuffles_each_epoch_anew_and_loses_nothing() {
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..50));
     }
-    assert_eq!(numbers(&loader(50, &[Change::Shuffle(8)], None)), epochs[0], "by its seed alone");
-    let twice = numbers(&loader(50, &[Change::Shuffle(8), Change::Shuffle(8)], None));
+    assert_eq!(
+        numbers(&loader(50, &[PassChange::Shuffle(8)], None)),
+        epochs[0],
+        "by its seed alone"
+    );
+    let twice = numbers(&loader(50, &[PassChange::Shuffle(8), PassChange::Shuffle(8)], None));
     assert!(twice.iter().zip(0..).all(|(number, place)| *number < place + 15));
     assert_ne!(twice, epochs[0]);
 }
@@ -119,7 +123,7 @@ fn a_buffer_shuffles_each_epoch_anew_and_loses_nothing() {
 #[test]
 fn what_waits_in_a_buffer_comes_before_an_error() {
     let dataset = Arc::new(Numbers { n: 9, fails: Some(5) });
-    let dataset = Iterated::new(dataset, vec![Change::Shuffle(100)]);
+    let dataset = Iterated::new(dataset, vec![PassChange::Shuffle(100)]);
     let loader = Loader::builder(dataset).workers(1).build().unwrap();
     let outcomes: Vec<bool> = loader.epoch().map(|batch| batch.is_ok()).collect();
     assert_eq!(outcomes, [true, true, true, true, true, false, true, true, true]);

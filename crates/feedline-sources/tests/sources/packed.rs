@@ -1,7 +1,7 @@
 use feedline_core::plan::PlanError;
 use feedline_core::{BuildError, DType, Dataset, Loader, OnError, SampleIndex};
 use feedline_sources::SourceError;
-use feedline_sources::npy::{Header, Packed, Writer};
+use feedline_sources::npy::{NpyHeader, Packed, Writer};
 
 use crate::common::{all, errors, file, folder};
 use crate::numpy_files::{self as files, bytes};
@@ -194,7 +194,7 @@ fn origins_name_file_and_row() {
     let packed = open(files::F32);
     let origin = packed.origin(SampleIndex(2)).unwrap();
     assert!(origin.ends_with("array.npy[2]"), "{origin}");
-    assert_eq!(packed.header(), &Header::parse(&bytes(files::F32)).unwrap());
+    assert_eq!(packed.header(), &NpyHeader::parse(&bytes(files::F32)).unwrap());
 }
 
 #[test]

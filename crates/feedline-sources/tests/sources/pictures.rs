@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use feedline_core::{Cause, Dataset, Error, Loader, OnError, SampleIndex};
 use feedline_ops::image::op::{RandomHorizontalFlip, RandomResizedCrop};
-use feedline_ops::image::{Dtype, Layout, Options, Program, Step};
-use feedline_sources::{Encoded, Mixing, Mixture, Pictures, Reading, Rows, Table};
+use feedline_ops::image::{Dtype, Layout, Program, ProgramOptions, Step};
+use feedline_sources::{Encoded, MixKind, Mixing, Pictures, Reading, RowTable, Rows};
 
 /// Bitmaps of growing size, each with a text; every seventh picture is broken.
 struct Bitmaps {
@@ -64,7 +64,7 @@ fn program() -> Program {
         Step::Operation(Arc::new(RandomHorizontalFlip::new(0.5).unwrap())),
         Step::ToDtype { dtype: Dtype::F32, scale: true },
     ];
-    Program::compile(steps, Options::default()).unwrap()
+    Program::compile(steps, ProgramOptions::default()).unwrap()
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn an_error_names_the_picture_and_the_reason() {
 
 #[test]
 fn parts_and_tables_become_fields() {
-    let boxes = Table::new(4, vec![0.0, 0.0, 10.0, 10.0], vec![0, 1, 1, 1]).unwrap();
+    let boxes = RowTable::new(4, vec![0.0, 0.0, 10.0, 10.0], vec![0, 1, 1, 1]).unwrap();
     let pictures = Pictures::new(Bitmaps::new(3), program())
         .unwrap()
         .boxes(Arc::new(boxes), Rows::Packed)
@@ -124,7 +124,7 @@ fn parts_and_tables_become_fields() {
     assert_eq!(names, ["image", "label", "boxes", "txt"]);
     let error = Pictures::new(Bitmaps::new(3), program()).unwrap().mask_part("png").unwrap_err();
     assert_eq!(error.to_string(), "samples have no part `png`; they have bmp, txt");
-    let few = Table::new(4, vec![], vec![0, 0]).unwrap();
+    let few = RowTable::new(4, vec![], vec![0, 0]).unwrap();
     let error =
         Pictures::new(Bitmaps::new(3), program()).unwrap().boxes(Arc::new(few), Rows::Packed);
     assert!(error.unwrap_err().to_string().contains("boxes has 1 entries for 3 pictures"));
@@ -138,7 +138,7 @@ fn parts_and_tables_become_fields() {
 #[test]
 fn mixing_changes_the_assembled_batch() {
     let mixing = |classes| {
-        Mixing::new(vec![(Mixture::MixUp, 1.0)], classes, (vec![0], Layout::Chw), 1).unwrap()
+        Mixing::new(vec![(MixKind::MixUp, 1.0)], classes, (vec![0], Layout::Chw), 1).unwrap()
     };
     let loader = |mixing: Option<Mixing>| {
         let pictures = Pictures::new(Bitmaps::new(6), program()).unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use feedline_core::SampleIndex;
-use feedline_sources::tar::{Options, Shards, Streamed, Streaming};
+use feedline_sources::tar::{Shards, Streamed, Streaming, TarOptions};
 use feedline_sources::{Encoded, SourceError};
 use tempfile::TempDir;
 
@@ -70,11 +70,11 @@ impl Place {
         path
     }
 
-    pub(crate) fn options(&self, parts: Option<&[&str]>) -> Options {
-        Options {
+    pub(crate) fn options(&self, parts: Option<&[&str]>) -> TarOptions {
+        TarOptions {
             parts: parts.map(|parts| parts.iter().map(|part| (*part).to_string()).collect()),
             cache_dir: Some(self.dir.path().join("tables")),
-            ..Options::default()
+            ..TarOptions::default()
         }
     }
 

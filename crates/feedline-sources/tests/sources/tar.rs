@@ -261,7 +261,7 @@ fn labels_that_are_no_numbers_are_errors_of_their_samples() {
 fn a_sample_beyond_the_limit_is_an_error_and_not_read() {
     let place = Place::new();
     let path = place.shard("a.tar", &archive(&[("0.jpg", &[1; 100]), ("1.jpg", &[2; 101])]));
-    let options = feedline_sources::tar::Options { max_bytes: 100, ..place.options(None) };
+    let options = feedline_sources::tar::TarOptions { max_bytes: 100, ..place.options(None) };
     let open = &mut |_| std::ops::ControlFlow::Continue(());
     let shards = feedline_sources::tar::Shards::open(&[path], &options, open).unwrap();
     assert!(parts(&shards, 0).is_ok());

@@ -7,7 +7,7 @@ import importlib.util
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from feedline.bench.jobs import Contestant
+    from feedline.bench.requests import Contestant
 
 __all__ = ["NAMES", "absence", "contestant"]
 

@@ -7,39 +7,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 
-from feedline.bench.jobs import Batch
+from feedline.bench.requests import DeliveredBatch
 from feedline.bench.workloads import DEVIATION, MEAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from feedline.bench.jobs import Job
+    from feedline.bench.requests import LoadRequest
 
 
 class Loading:
     """A pipeline of readers and CPU operators for files; an external source for Python samples."""
 
-    def load(self, job: Job) -> Iterator[Batch]:
+    def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the threads."""
-        pipeline = self._pipeline(job)
+        pipeline = self._pipeline(request)
         pipeline.build()
 
-        def batches() -> Iterator[Batch]:
-            for _ in range(job.batches):
+        def batches() -> Iterator[DeliveredBatch]:
+            for _ in range(request.batches):
                 (delivered, *_) = pipeline.run()
-                yield Batch(np.asarray(delivered.as_tensor()))
+                yield DeliveredBatch(np.asarray(delivered.as_tensor()))
 
         return batches()
 
-    def _pipeline(self, job: Job) -> Any:  # noqa: ANN401 - DALI has no types
-        kind, folder = job.described["kind"], job.described.get("folder")
+    def _pipeline(self, request: LoadRequest) -> Any:  # noqa: ANN401 - DALI has no types
+        kind, folder = request.described["kind"], request.described.get("folder")
         mean, deviation = ([255 * value for value in it] for it in (MEAN, DEVIATION))
 
         @pipeline_def(  # type: ignore[untyped-decorator]
-            batch_size=job.batch_size,
-            num_threads=max(job.workers, 1),
+            batch_size=request.batch_size,
+            num_threads=max(request.workers, 1),
             device_id=None,
-            prefetch_queue_depth=job.prefetch,
+            prefetch_queue_depth=request.prefetch,
         )
         def define() -> Any:  # noqa: ANN401 - DALI has no types
             if kind == "images":
@@ -58,7 +58,7 @@ class Loading:
             if kind == "preprocessed":
                 return fn.readers.numpy(file_root=folder, file_filter="*.npy")
             return fn.external_source(
-                source=lambda info: np.asarray(job.workload.sample(info.idx_in_epoch)),
+                source=lambda info: np.asarray(request.workload.sample(info.idx_in_epoch)),
                 batch=False,
                 parallel=False,
             )

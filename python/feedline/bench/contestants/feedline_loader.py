@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import feedline
-from feedline.bench.jobs import Batch, Traced, WorkerNumbers
+from feedline.bench.requests import DeliveredBatch, Traced, WorkerNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from feedline.bench.jobs import Job
+    from feedline.bench.requests import LoadRequest
 
 
 class Loading:
@@ -22,35 +22,35 @@ class Loading:
     def __init__(self) -> None:
         self._loader: feedline.Loader | None = None
 
-    def load(self, job: Job) -> Iterator[Batch]:
+    def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
-        attach: Callable[[tuple[Any, ...]], Batch] = _batch
-        pipeline = self._pipeline(job)
-        if job.described["kind"] in {"images", "preprocessed"} and job.trace:
-            pipeline, attach = _traced(pipeline, job.trace)
+        attach: Callable[[tuple[Any, ...]], DeliveredBatch] = _batch
+        pipeline = self._pipeline(request)
+        if request.described["kind"] in {"images", "preprocessed"} and request.trace:
+            pipeline, attach = _traced(pipeline, request.trace)
         self._loader = feedline.Loader(
             pipeline,
-            batch_size=job.batch_size,
-            num_workers=job.workers,
-            prefetch=job.prefetch * max(job.workers, 1),
+            batch_size=request.batch_size,
+            num_workers=request.workers,
+            prefetch=request.prefetch * max(request.workers, 1),
             epochs=1,
             rank=0,  # all samples, wherever it is measured
             world_size=1,
         )
         return map(attach, iter(self._loader))
 
-    def _pipeline(self, job: Job) -> feedline.Pipeline:
-        kind = job.described["kind"]
+    def _pipeline(self, request: LoadRequest) -> feedline.Pipeline:
+        kind = request.described["kind"]
         if kind in {"images", "preprocessed"}:
-            folder = job.described["folder"]
+            folder = request.described["folder"]
             files = _pictures(folder) if kind == "images" else feedline.npy(folder)
-            return files.select(np.arange(job.samples) % len(files))
-        traced, numbers = Traced(job.workload, job.samples), WorkerNumbers()
+            return files.select(np.arange(request.samples) % len(files))
+        traced, numbers = Traced(request.workload, request.samples), WorkerNumbers()
 
         def make(index: int) -> Any:  # noqa: ANN401 - arrays
             return traced.sample(int(index), numbers.mine())
 
-        return feedline.arrays(np.arange(job.samples)).map(make)
+        return feedline.arrays(np.arange(request.samples)).map(make)
 
     def figures(self) -> dict[str, float]:
         """Tell how long batches were put together, from the loader's own counts."""
@@ -71,25 +71,25 @@ def _pictures(folder: str) -> feedline.Pipeline:
     return feedline.images(folder).resize(256).center_crop(224).normalize()
 
 
-def _batch(delivered: tuple[Any, ...]) -> Batch:
+def _batch(delivered: tuple[Any, ...]) -> DeliveredBatch:
     values, *rest = delivered
     # Pictures come with labels, samples made by Python code with who made them when. The driver
     # keeps that, and a view of it would keep the whole batch.
     trace = rest[0].copy() if rest and rest[0].ndim == 2 else None
-    return Batch(values, trace)
+    return DeliveredBatch(values, trace)
 
 
 def _traced(
     pipeline: feedline.Pipeline, most: int
-) -> tuple[feedline.Pipeline, Callable[[tuple[Any, ...]], Batch]]:
+) -> tuple[feedline.Pipeline, Callable[[tuple[Any, ...]], DeliveredBatch]]:
     """Let native workers tell who made which sample; a batch brings what is new."""
     began = time.monotonic()
     source, told = pipeline._source.traced(most)
 
-    def attach(delivered: tuple[Any, ...]) -> Batch:
+    def attach(delivered: tuple[Any, ...]) -> DeliveredBatch:
         rows = np.array(told.take(), np.float64).reshape(-1, 4)
         rows[:, 2:] += began
-        return Batch(_batch(delivered).values, rows)
+        return DeliveredBatch(_batch(delivered).values, rows)
 
     stages, recipe = (*pipeline._stages, "traced"), pipeline._recipe
     traced = feedline.Pipeline(source, named=pipeline._named, stages=stages, recipe=recipe)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import grain
 import numpy as np
 
-from feedline.bench.jobs import Batch, Traced, WorkerNumbers
+from feedline.bench.requests import DeliveredBatch, Traced, WorkerNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from feedline.bench.jobs import Job
+    from feedline.bench.requests import LoadRequest
 
 
-class Samples:
+class WorkloadSamples:
     """A workload as a random access data source."""
 
     def __init__(self, traced: Traced) -> None:
@@ -33,15 +33,15 @@ class Samples:
 class Loading:
     """`grain.MapDataset`, batched, read ahead by threads."""
 
-    def load(self, job: Job) -> Iterator[Batch]:
+    def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the threads."""
-        data = grain.MapDataset.source(Samples(Traced(job.workload, job.samples)))
+        data = grain.MapDataset.source(WorkloadSamples(Traced(request.workload, request.samples)))
         options = grain.ReadOptions(
-            num_threads=job.workers,
-            prefetch_buffer_size=max(job.workers * job.prefetch * job.batch_size, 1),
+            num_threads=request.workers,
+            prefetch_buffer_size=max(request.workers * request.prefetch * request.batch_size, 1),
         )
-        batches = data.to_iter_dataset(options).batch(job.batch_size)
-        return (Batch(values, trace) for values, trace in batches)
+        batches = data.to_iter_dataset(options).batch(request.batch_size)
+        return (DeliveredBatch(values, trace) for values, trace in batches)
 
     def figures(self) -> dict[str, float]:
         """Tell nothing more."""

@@ -10,13 +10,13 @@ import torch
 from spdl.pipeline import PipelineBuilder
 
 from feedline.bench.contestants.torch_loader import batch_of, timed_collate
-from feedline.bench.jobs import Batch, Traced, WorkerNumbers
+from feedline.bench.requests import DeliveredBatch, Traced, WorkerNumbers
 from feedline.bench.workloads import DEVIATION, MEAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from feedline.bench.jobs import Job
+    from feedline.bench.requests import LoadRequest
 
 #: The preprocessing of `workloads.Images`, as FFmpeg's filters say it.
 FILTER = (
@@ -32,21 +32,21 @@ class Loading:
     code that torch's workers run.
     """
 
-    def load(self, job: Job) -> Iterator[Batch]:
+    def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the threads."""
-        make, collate = _native(job) or _python(job)
-        workers = max(job.workers, 1)
+        make, collate = _native(request) or _python(request)
+        workers = max(request.workers, 1)
         pipeline = (
             PipelineBuilder()
-            .add_source(range(job.samples))
+            .add_source(range(request.samples))
             .pipe(make, concurrency=workers, output_order="input")
-            .aggregate(job.batch_size)
+            .aggregate(request.batch_size)
             .pipe(collate)
-            .add_sink(workers * job.prefetch)
+            .add_sink(workers * request.prefetch)
             .build(num_threads=workers + 1)
         )
 
-        def batches() -> Iterator[Batch]:
+        def batches() -> Iterator[DeliveredBatch]:
             with pipeline.auto_stop():
                 yield from map(batch_of, pipeline.get_iterator())
 
@@ -60,8 +60,8 @@ class Loading:
 Stages = tuple["Callable[[int], Any]", "Callable[[list[Any]], Any]"]
 
 
-def _python(job: Job) -> Stages:
-    traced, numbers = Traced(job.workload, job.samples), WorkerNumbers()
+def _python(request: LoadRequest) -> Stages:
+    traced, numbers = Traced(request.workload, request.samples), WorkerNumbers()
 
     def make(index: int) -> Any:  # noqa: ANN401 - tensors
         values, trace = traced.sample(index, numbers.mine())
@@ -72,9 +72,9 @@ def _python(job: Job) -> Stages:
     return make, timed_collate
 
 
-def _native(job: Job) -> Stages | None:
-    paths = getattr(job.workload, "paths", None)
-    if job.described["kind"] != "images" or paths is None:
+def _native(request: LoadRequest) -> Stages | None:
+    paths = getattr(request.workload, "paths", None)
+    if request.described["kind"] != "images" or paths is None:
         return None
     try:
         import spdl.io

@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from feedline.bench.jobs import Batch, Traced
+from feedline.bench.requests import DeliveredBatch, Traced
 from feedline.bench.workloads import DEVIATION, MEAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from feedline.bench.jobs import Job
+    from feedline.bench.requests import LoadRequest
 
 
 class Loading:
     """A parallel map over indices or paths in input order, batches, prefetch."""
 
-    def load(self, job: Job) -> Iterator[Batch]:
+    def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the threads."""
-        paths = getattr(job.workload, "paths", None)
+        paths = getattr(request.workload, "paths", None)
         source: Any
         if paths is None:
-            source, make = tf.data.Dataset.range(job.samples), _python(job)
+            source, make = tf.data.Dataset.range(request.samples), _python(request)
         else:
-            source = tf.data.Dataset.from_tensor_slices(paths).repeat().take(job.samples)
-            make = _picture if job.described["kind"] == "images" else _array_like(paths[0])
-        workers = max(job.workers, 1)
+            source = tf.data.Dataset.from_tensor_slices(paths).repeat().take(request.samples)
+            make = _picture if request.described["kind"] == "images" else _array_like(paths[0])
+        workers = max(request.workers, 1)
         data = source.map(make, num_parallel_calls=workers, deterministic=True)
-        data = data.batch(job.batch_size).prefetch(workers * job.prefetch)
-        return map(Batch, data.as_numpy_iterator())
+        data = data.batch(request.batch_size).prefetch(workers * request.prefetch)
+        return map(DeliveredBatch, data.as_numpy_iterator())
 
     def figures(self) -> dict[str, float]:
         """Tell nothing more."""
@@ -65,13 +65,13 @@ def _array_like(path: str) -> Callable[[Any], Any]:
     return read
 
 
-def _python(job: Job) -> Callable[[Any], Any]:
-    traced = Traced(job.workload, job.samples)
+def _python(request: LoadRequest) -> Callable[[Any], Any]:
+    traced = Traced(request.workload, request.samples)
 
     def make(index: Any) -> Any:  # noqa: ANN401 - an array
         return np.asarray(traced.sample(int(index), 0)[0], np.float32)
 
-    shape = np.asarray(job.workload.sample(0)).shape
+    shape = np.asarray(request.workload.sample(0)).shape
 
     def mapped(index: Any) -> Any:  # noqa: ANN401 - a tensor
         return tf.ensure_shape(tf.numpy_function(make, [index], tf.float32), shape)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
-from feedline.bench.jobs import Batch, Traced
+from feedline.bench.requests import DeliveredBatch, Traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from feedline.bench.jobs import Job
+    from feedline.bench.requests import LoadRequest
 
 
-class Samples(Dataset[Any]):
+class WorkloadSamples(Dataset[Any]):
     """A workload as a map-style dataset."""
 
     def __init__(self, traced: Traced) -> None:
@@ -43,26 +43,26 @@ def timed_collate(samples: list[Any]) -> tuple[Any, Any, float]:
 class Loading:
     """torch's DataLoader as people use it."""
 
-    def loader(self, job: Job) -> DataLoader[Any]:
+    def loader(self, request: LoadRequest) -> DataLoader[Any]:
         """Make the loader."""
         return DataLoader(
-            Samples(Traced(job.workload, job.samples)),
-            batch_size=job.batch_size,
-            num_workers=job.workers,
-            prefetch_factor=job.prefetch if job.workers else None,
+            WorkloadSamples(Traced(request.workload, request.samples)),
+            batch_size=request.batch_size,
+            num_workers=request.workers,
+            prefetch_factor=request.prefetch if request.workers else None,
             collate_fn=timed_collate,
         )
 
-    def load(self, job: Job) -> Iterator[Batch]:
+    def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
-        return map(batch_of, iter(self.loader(job)))
+        return map(batch_of, iter(self.loader(request)))
 
     def figures(self) -> dict[str, float]:
         """Tell nothing more."""
         return {}
 
 
-def batch_of(delivered: tuple[Any, Any, float]) -> Batch:
+def batch_of(delivered: tuple[Any, Any, float]) -> DeliveredBatch:
     """Name the parts of what was collated."""
     values, trace, collated_s = delivered
-    return Batch(values, trace.numpy(), collated_s)
+    return DeliveredBatch(values, trace.numpy(), collated_s)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from torchdata.nodes import Batcher, Loader, ParallelMapper, Prefetcher, SamplerWrapper
 
 from feedline.bench.contestants.torch_loader import batch_of, timed_collate
-from feedline.bench.jobs import Batch, Traced
+from feedline.bench.requests import DeliveredBatch, Traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from feedline.bench.jobs import Job
+    from feedline.bench.requests import LoadRequest
 
 
-class Samples:
+class WorkloadSamples:
     """Makes a sample of an index, in a worker process."""
 
     def __init__(self, traced: Traced) -> None:
@@ -36,28 +36,29 @@ class Samples:
 class Loading:
     """`torchdata.nodes` with processes, as its documentation shows for a map-style dataset."""
 
-    def load(self, job: Job) -> Iterator[Batch]:
+    def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
-        make = Samples(Traced(job.workload, job.samples))
-        node: Any = SamplerWrapper(range(job.samples))
+        make = WorkloadSamples(Traced(request.workload, request.samples))
+        node: Any = SamplerWrapper(range(request.samples))
         batches: Any
-        if not job.workers:
-            batches = Batcher(ParallelMapper(node, make, num_workers=0), job.batch_size)
+        if not request.workers:
+            batches = Batcher(ParallelMapper(node, make, num_workers=0), request.batch_size)
         else:
             node = ParallelMapper(
                 node,
                 make,
-                num_workers=job.workers,
+                num_workers=request.workers,
                 method="process",
                 multiprocessing_context="fork",
             )
             batches = Prefetcher(
-                Batcher(node, job.batch_size), prefetch_factor=job.workers * job.prefetch
+                Batcher(node, request.batch_size),
+                prefetch_factor=request.workers * request.prefetch,
             )
         # Workers are told apart by process number; reports count them from 0.
         numbers: dict[float, int] = {}
 
-        def collated(samples: list[Any]) -> Batch:
+        def collated(samples: list[Any]) -> DeliveredBatch:
             batch = batch_of(timed_collate(samples))
             for row in batch.trace:
                 row[0] = numbers.setdefault(row[0], len(numbers))

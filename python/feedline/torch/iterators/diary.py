@@ -13,7 +13,7 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal
 
-from feedline.torch.iterators.tally import Span, Tally
+from feedline.torch.iterators.tally import Durations, Tally
 
 if TYPE_CHECKING:
     from feedline._feedline import Measures
@@ -45,8 +45,8 @@ class Diary:
         self._prefetch = 0
         self._batches = 0
         self._errors = 0
-        self._wait = Span()
-        self._step = Span()
+        self._wait = Durations()
+        self._step = Durations()
         self._all = Tally()
         self._made: dict[int, Tally] = {}
         self._began_at = 0
@@ -158,7 +158,12 @@ class Diary:
             "bytes": self._all.bytes,
             "errors": self._errors,
             "lost_workers": 0,
-            "consumer": {"step_ns": 0, "wait_ns": 0, "handover_ns": 0, "waits": Span().times()},
+            "consumer": {
+                "step_ns": 0,
+                "wait_ns": 0,
+                "handover_ns": 0,
+                "waits": Durations().times(),
+            },
             "workers": [self._made[worker].stats(worker) for worker in sorted(self._made)],
             "stages": self._all.stages(),
             "batch_parts": {

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from feedline.stats import StageStats, Times, WorkerStats
 
-__all__ = ["Span", "Tally"]
+__all__ = ["Durations", "Tally"]
 
 # Times are told apart by their first seven bits, which is within one per cent.
 _BITS = 7
 
 
-class Span:
+class Durations:
     """Some times: their sum, number, largest and distribution."""
 
     __slots__ = ("_counts", "count", "most", "total")
@@ -66,7 +66,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.samples = self.batches = self.bytes = self.busy_ns = 0
-        self.fetch, self.collate, self.transport = Span(), Span(), Span()
+        self.fetch, self.collate, self.transport = Durations(), Durations(), Durations()
 
     def stages(self) -> list[StageStats]:
         """Return its stages as plain data."""
@@ -89,5 +89,7 @@ class Tally:
         }
 
 
-def _stage(name: Literal["fetch", "collate", "transport"], span: Span, size: int) -> StageStats:
-    return {"stage": name, "bytes": size, "total_ns": span.total, "times": span.times()}
+def _stage(
+    name: Literal["fetch", "collate", "transport"], durations: Durations, size: int
+) -> StageStats:
+    return {"stage": name, "bytes": size, "total_ns": durations.total, "times": durations.times()}

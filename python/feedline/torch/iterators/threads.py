@@ -78,7 +78,7 @@ class ThreadIterator(WorkersIterator):
             tasks: SimpleQueue[Any] = SimpleQueue()
             desk = _Desk(worker_id, tasks, self._worker_result_queue, self._workers_done_event)
             self._index_queues.append(tasks)
-            self._workers.append(_Thread(worker_id, desk, terms, lock, narrowed))
+            self._workers.append(_WorkerThread(worker_id, desk, terms, lock, narrowed))
         _alive.add(self)
         usual = torch.get_num_threads()
         for worker in self._workers:
@@ -119,7 +119,7 @@ def _end_all() -> None:
 atexit.register(_end_all)
 
 
-class _Thread(threading.Thread):
+class _WorkerThread(threading.Thread):
     """A worker. It knows nothing of the iterator, so that one can be dropped."""
 
     def __init__(

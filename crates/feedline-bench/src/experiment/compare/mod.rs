@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::data::{self, Cache, DataSet};
 use super::grid::{PICTURES_APART, kind_of};
-use super::loading::{Job, Loaders};
-use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
-use super::{Experiment, ExperimentError, Plan, Session};
+use super::loading::{LoadRequest, Loaders};
+use super::settings::{self, ExperimentSettings, SettingsTable, amount, in_range, whole, wholes};
+use super::{Design, Experiment, ExperimentError, Session};
 use crate::results::{Axis, Check, Measurement, Point};
 
 pub(super) use view::view;
@@ -43,7 +43,7 @@ struct Compare {
     rounds: u32,
 }
 
-impl Settings for Compare {
+impl ExperimentSettings for Compare {
     fn full() -> Self {
         let all = [
             "torch",
@@ -100,7 +100,10 @@ struct Study {
     set: Option<DataSet>,
 }
 
-pub(super) fn build(given: &Table, quick: bool) -> Result<Box<dyn Experiment>, ExperimentError> {
+pub(super) fn build(
+    given: &SettingsTable,
+    quick: bool,
+) -> Result<Box<dyn Experiment>, ExperimentError> {
     let settings: Compare = settings::read(given, quick)?;
     let are_demanded = given.contains_key("contestants");
     Ok(Box::new(Study { settings, are_demanded, loaders: Loaders::default(), set: None }))
@@ -118,11 +121,11 @@ impl Study {
         }
     }
 
-    fn job(&self, contestant: &str, workers: u32) -> Job {
+    fn job(&self, contestant: &str, workers: u32) -> LoadRequest {
         let Compare { prefetch, batch_size, batches, .. } = self.settings;
         let (contestant, workload) = (contestant.into(), self.workload());
         let (step_s, trace) = (0.0, TRACED);
-        Job { contestant, workload, workers, prefetch, batch_size, batches, step_s, trace }
+        LoadRequest { contestant, workload, workers, prefetch, batch_size, batches, step_s, trace }
     }
 }
 
@@ -139,7 +142,7 @@ impl Experiment for Study {
         Ok(())
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Design {
         let Compare { workload, batch_size, batches, rounds, .. } = &self.settings;
         let mut points = Vec::new();
         for workers in &self.settings.workers {
@@ -157,7 +160,7 @@ impl Experiment for Study {
             Some(_) => self.settings.cache.words(),
             None => "no files are read",
         };
-        Plan {
+        Design {
             title: "feedline and its peers".into(),
             question: format!(
                 "Who loads {batches} batches of {batch_size} fastest? Samples are {what}."
@@ -179,8 +182,8 @@ impl Experiment for Study {
         session: &mut Session<'_>,
         is_known: &dyn Fn(&str, &str) -> bool,
     ) -> Result<Vec<Check>, ExperimentError> {
-        let job = |name: &String| Job { batches: 2, ..self.job(name, 2) };
-        let jobs: Vec<Job> = self.loaders.names.iter().map(job).collect();
+        let job = |name: &String| LoadRequest { batches: 2, ..self.job(name, 2) };
+        let jobs: Vec<LoadRequest> = self.loaders.names.iter().map(job).collect();
         let tolerance = (self.settings.workload == "images").then_some(PICTURES_APART);
         let data = self.settings.workload.clone();
         self.loaders.compare_outputs(&data, tolerance, &jobs, session, is_known)

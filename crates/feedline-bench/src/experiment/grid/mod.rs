@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::data::{self, Cache, DataSet};
-use super::loading::{Job, Loaders};
-use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
-use super::{Experiment, ExperimentError, Plan, Planned, Session};
-use crate::generate::Kind;
+use super::loading::{LoadRequest, Loaders};
+use super::settings::{self, ExperimentSettings, SettingsTable, amount, in_range, whole, wholes};
+use super::{Design, Experiment, ExperimentError, PlannedPoint, Session};
+use crate::generate::DataKind;
 use crate::kernel;
 use crate::results::{Axis, Check, Measurement, Point};
 use crate::units;
@@ -32,7 +32,7 @@ pub(super) const PICTURES_APART: f64 = 0.03;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Grid {
+struct GridSettings {
     contestants: Vec<String>,
     #[serde(deserialize_with = "wholes")]
     batch_sizes: Vec<u32>,
@@ -58,7 +58,7 @@ struct Grid {
     rounds: u32,
 }
 
-impl Settings for Grid {
+impl ExperimentSettings for GridSettings {
     fn full() -> Self {
         Self {
             contestants: vec!["torch".into(), "feedline".into()],
@@ -103,10 +103,10 @@ impl Settings for Grid {
 }
 
 /// The kind of data that a name stands for.
-pub(super) fn kind_of(name: &str) -> Result<Kind, ExperimentError> {
+pub(super) fn kind_of(name: &str) -> Result<DataKind, ExperimentError> {
     match name {
-        "images" => Ok(Kind::Images),
-        "preprocessed" => Ok(Kind::Preprocessed),
+        "images" => Ok(DataKind::Images),
+        "preprocessed" => Ok(DataKind::Preprocessed),
         other => Err(ExperimentError::Setting {
             problem: format!("there is no data set `{other}`; there are: images, preprocessed"),
         }),
@@ -114,27 +114,30 @@ pub(super) fn kind_of(name: &str) -> Result<Kind, ExperimentError> {
 }
 
 struct Study {
-    settings: Grid,
+    settings: GridSettings,
     are_demanded: bool,
     loaders: Loaders,
     sets: Vec<(String, DataSet)>,
     notes: Vec<String>,
 }
 
-pub(super) fn build(given: &Table, quick: bool) -> Result<Box<dyn Experiment>, ExperimentError> {
-    let settings: Grid = settings::read(given, quick)?;
+pub(super) fn build(
+    given: &SettingsTable,
+    quick: bool,
+) -> Result<Box<dyn Experiment>, ExperimentError> {
+    let settings: GridSettings = settings::read(given, quick)?;
     let are_demanded = given.contains_key("contestants");
     let loaders = Loaders::default();
     Ok(Box::new(Study { settings, are_demanded, loaders, sets: Vec::new(), notes: Vec::new() }))
 }
 
 impl Study {
-    fn job(&self, point: &Point) -> Option<Job> {
+    fn job(&self, point: &Point) -> Option<LoadRequest> {
         let count = |axis| point.number(axis).unwrap_or_default() as u32;
         let name = point.text("data");
         let (_, set) = self.sets.iter().find(|(it, _)| *it == name)?;
         let workers = count("workers");
-        Some(Job {
+        Some(LoadRequest {
             contestant: point.text("contestants"),
             workload: json!({"kind": name, "folder": set.folder}),
             workers,
@@ -168,7 +171,7 @@ impl Experiment for Study {
         if self.sets.is_empty() { Err(data::nothing_in(session)) } else { Ok(()) }
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Design {
         let available = kernel::available_bytes();
         let mut points = Vec::new();
         for (data, _) in &self.sets {
@@ -193,7 +196,7 @@ impl Experiment for Study {
                                 let there = units::bytes(it as f64);
                                 (format!("more memory than there is ({there} available)"), needed)
                             });
-                            points.push(Planned { point, obstacle });
+                            points.push(PlannedPoint { point, obstacle });
                         }
                     }
                 }
@@ -207,7 +210,7 @@ impl Experiment for Study {
                 self.settings.samples, self.settings.seed
             )
         }));
-        Plan {
+        Design {
             title: "Batch size, workers, inference time and data set".into(),
             question: "Which settings feed a model, and how long does it wait for its first, second, third \
                        batch?"
@@ -243,9 +246,9 @@ impl Experiment for Study {
                     .with("data", name.as_str())
                     .with("batch", 8u32)
                     .with("workers", 2u32);
-                self.job(&point).map(|job| Job { batches: 2, ..job })
+                self.job(&point).map(|job| LoadRequest { batches: 2, ..job })
             };
-            let jobs: Vec<Job> = self.loaders.names.iter().filter_map(job).collect();
+            let jobs: Vec<LoadRequest> = self.loaders.names.iter().filter_map(job).collect();
             let tolerance = (name == "images").then_some(PICTURES_APART);
             let loaders = &mut self.loaders;
             checks.extend(loaders.compare_outputs(&name, tolerance, &jobs, session, is_known)?);

@@ -9,9 +9,9 @@ mod view;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::loading::{Job, Loaders};
-use super::settings::{self, Settings, Table, amount, in_range, whole, wholes};
-use super::{Experiment, ExperimentError, Plan, Session};
+use super::loading::{LoadRequest, Loaders};
+use super::settings::{self, ExperimentSettings, SettingsTable, amount, in_range, whole, wholes};
+use super::{Design, Experiment, ExperimentError, Session};
 use crate::results::{Axis, Check, Measurement, Point};
 
 pub(super) use view::view;
@@ -42,7 +42,7 @@ struct Workers {
     rounds: u32,
 }
 
-impl Settings for Workers {
+impl ExperimentSettings for Workers {
     fn full() -> Self {
         Self {
             contestants: vec!["torch".into(), "feedline".into()],
@@ -77,16 +77,19 @@ struct Study {
     loaders: Loaders,
 }
 
-pub(super) fn build(given: &Table, quick: bool) -> Result<Box<dyn Experiment>, ExperimentError> {
+pub(super) fn build(
+    given: &SettingsTable,
+    quick: bool,
+) -> Result<Box<dyn Experiment>, ExperimentError> {
     let settings: Workers = settings::read(given, quick)?;
     let are_demanded = given.contains_key("contestants");
     Ok(Box::new(Study { settings, are_demanded, loaders: Loaders::default() }))
 }
 
 impl Study {
-    fn job(&self, contestant: &str, workers: u32, prefetch: u32) -> Job {
+    fn job(&self, contestant: &str, workers: u32, prefetch: u32) -> LoadRequest {
         let Workers { delay_ms, batch_size, batches, shape, .. } = &self.settings;
-        Job {
+        LoadRequest {
             contestant: contestant.into(),
             workload: json!({"kind": "delay", "delay_s": delay_ms / 1e3, "shape": shape}),
             workers,
@@ -105,7 +108,7 @@ impl Experiment for Study {
         Ok(())
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Design {
         let Workers { delay_ms, batch_size, batches, rounds, .. } = &self.settings;
         let mut points = Vec::new();
         for prefetch in &self.settings.prefetch {
@@ -116,7 +119,7 @@ impl Experiment for Study {
                 }
             }
         }
-        Plan {
+        Design {
             title: "What more workers bring".into(),
             question: format!(
                 "Each item takes {delay_ms} ms to make, as from a slow disk. How fast do {batches} \
@@ -144,8 +147,8 @@ impl Experiment for Study {
         is_known: &dyn Fn(&str, &str) -> bool,
     ) -> Result<Vec<Check>, ExperimentError> {
         let batches = self.settings.batches.min(3);
-        let job = |name: &String| Job { batches, ..self.job(name, 2, 2) };
-        let jobs: Vec<Job> = self.loaders.names.iter().map(job).collect();
+        let job = |name: &String| LoadRequest { batches, ..self.job(name, 2, 2) };
+        let jobs: Vec<LoadRequest> = self.loaders.names.iter().map(job).collect();
         self.loaders.compare_outputs("items", None, &jobs, session, is_known)
     }
 

@@ -1,9 +1,9 @@
 //! What the segments before the first scan say: size and orientation.
 
-use crate::image::{Format, Header, ImageError, Orientation};
+use crate::image::{Format, ImageError, ImageHeader, Orientation};
 
 /// Size and orientation of a JPEG file, without starting a decoder.
-pub(in crate::image) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
+pub(in crate::image) fn header(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
     let error = |reason: &str| ImageError::decode(Format::Jpeg, reason);
     let ends = || error("the file ends before the picture does");
     let mut orientation = Orientation::Upright;
@@ -38,7 +38,7 @@ pub(in crate::image) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
                 let &[_, h1, h0, w1, w0, ..] = segment else { return Err(ends()) };
                 let height = u32::from(u16::from_be_bytes([h1, h0]));
                 let width = u32::from(u16::from_be_bytes([w1, w0]));
-                return Ok(Header { format: Format::Jpeg, width, height, orientation });
+                return Ok(ImageHeader { format: Format::Jpeg, width, height, orientation });
             }
             0xe1 => {
                 if let Some(block) = segment.strip_prefix(b"Exif\0\0") {

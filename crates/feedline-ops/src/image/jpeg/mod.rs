@@ -9,7 +9,7 @@ mod test;
 
 pub(super) use entropy::Entropy;
 pub(super) use markers::header;
-pub(super) use session::{Columns, Session};
+pub(super) use session::{Columns, JpegSession};
 
 /// Whether the decoder uses this machine's vector instructions. The build fails without them; this asks the
 /// library itself, at run time.

@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Entropy, entropy, sys};
-use crate::image::{Color, Format, Header, ImageError, Limits};
+use crate::image::{Color, Format, ImageError, ImageHeader, Limits};
 
 /// What the library is asked to put out. Keep the order in step with `shim.c`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum ColorSpace {
     Gray = 0,
     Rgb = 1,
     Rgbx = 2,
@@ -26,13 +26,13 @@ pub(in crate::image) struct Columns {
 }
 
 /// A decoder with the file it reads: opened, then started, then its rows skipped and read in order.
-pub(in crate::image) struct Session<'a> {
+pub(in crate::image) struct JpegSession<'a> {
     jpeg: NonNull<sys::Jpeg>,
     bytes: &'a [u8],
     facts: sys::Facts,
-    plan: sys::Plan,
+    plan: sys::DecodePlan,
     color: Color,
-    output: Output,
+    output: ColorSpace,
     /// The next row of the scaled picture.
     row: usize,
     /// CMYK rows on their way to become RGB.
@@ -40,13 +40,13 @@ pub(in crate::image) struct Session<'a> {
     _entropy: PhantomData<&'a mut Entropy>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> JpegSession<'a> {
     /// Starts with a file whose header was read before, and checks it against the limits. Baseline files are decoded
     /// by `entropy`, others by the library alone. There is one rule for every use of a file: the library passes over
     /// codes that its tables do not have, but for a few, and makes up what they might have said; `entropy` refuses them.
     pub(in crate::image) fn open(
         bytes: &'a [u8],
-        header: &Header,
+        header: &ImageHeader,
         limits: &Limits,
         entropy: &'a mut Entropy,
     ) -> Result<Self, ImageError> {
@@ -70,9 +70,9 @@ impl<'a> Session<'a> {
             jpeg,
             bytes,
             facts: sys::Facts::default(),
-            plan: sys::Plan::default(),
+            plan: sys::DecodePlan::default(),
             color: Color::Rgb,
-            output: Output::Rgb,
+            output: ColorSpace::Rgb,
             row: 0,
             cmyk: Vec::new(),
             _entropy: PhantomData,
@@ -125,10 +125,10 @@ impl<'a> Session<'a> {
     ) -> Result<Columns, ImageError> {
         self.color = color;
         self.output = match color {
-            _ if self.facts.four_channels != 0 => Output::Cmyk,
-            Color::Gray => Output::Gray,
-            Color::Rgb => Output::Rgb,
-            Color::Rgba => Output::Rgbx,
+            _ if self.facts.four_channels != 0 => ColorSpace::Cmyk,
+            Color::Gray => ColorSpace::Gray,
+            Color::Rgb => ColorSpace::Rgb,
+            Color::Rgba => ColorSpace::Rgbx,
         };
         let (x, width) = columns.map_or((0, 0), |c| {
             let full = (self.facts.width as usize * eighths as usize).div_ceil(8);
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
             (x as u32, ((c.x + c.width + 2).min(full) - x) as u32)
         });
         self.plan =
-            sys::Plan { output: self.output as u32, eighths, x, width, ..Default::default() };
+            sys::DecodePlan { output: self.output as u32, eighths, x, width, ..Default::default() };
         // SAFETY: an opened decoder, whose bytes still live.
         let code = unsafe { sys::feedline_jpeg_start(self.jpeg.as_ptr(), &mut self.plan) };
         self.answer(code)?;
@@ -176,7 +176,7 @@ impl<'a> Session<'a> {
         let stride = width * self.color.channels();
         assert!(self.row + rows <= self.plan.full_height as usize, "rows of the picture");
         assert_eq!(into.len(), stride * rows, "room for exactly these rows");
-        if self.output != Output::Cmyk {
+        if self.output != ColorSpace::Cmyk {
             // SAFETY: a started decoder; `into` holds `rows` rows of `stride` bytes, which is what this
             // colour's rows of `width` pixels take.
             let code = unsafe {
@@ -214,7 +214,7 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for JpegSession<'_> {
     fn drop(&mut self) {
         // SAFETY: from `feedline_jpeg_new`, freed only here.
         unsafe { sys::feedline_jpeg_free(self.jpeg.as_ptr()) }

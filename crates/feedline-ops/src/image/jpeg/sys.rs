@@ -26,7 +26,7 @@ pub(super) struct Facts {
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(super) struct Plan {
+pub(super) struct DecodePlan {
     pub(super) output: u32,
     pub(super) eighths: u32,
     pub(super) x: u32,
@@ -56,7 +56,7 @@ unsafe extern "C" {
         memory: c_long,
         facts: *mut Facts,
     ) -> c_int;
-    pub(super) fn feedline_jpeg_start(jpeg: *mut Jpeg, plan: *mut Plan) -> c_int;
+    pub(super) fn feedline_jpeg_start(jpeg: *mut Jpeg, plan: *mut DecodePlan) -> c_int;
     pub(super) fn feedline_jpeg_skip(jpeg: *mut Jpeg, rows: u32) -> c_int;
     pub(super) fn feedline_jpeg_read(
         jpeg: *mut Jpeg,

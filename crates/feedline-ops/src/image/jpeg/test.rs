@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-use super::{Entropy, Session};
+use super::{Entropy, JpegSession};
 use crate::image::{Color, ImageError, Limits};
 
 fn decoded(
@@ -13,7 +13,7 @@ fn decoded(
     eighths: u32,
     entropy: Option<&mut Entropy>,
 ) -> Result<Vec<u8>, ImageError> {
-    let mut session = Session::begin(bytes, &Limits::default(), entropy)?;
+    let mut session = JpegSession::begin(bytes, &Limits::default(), entropy)?;
     session.start(color, eighths, None)?;
     let (width, height) = session.scaled_size();
     let mut pixels = vec![0; width * height * color.channels()];

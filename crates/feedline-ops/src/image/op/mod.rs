@@ -29,7 +29,7 @@ use super::action::{Action, Interpolation, Size};
 use super::draw::Draw;
 
 pub use affine::RandomAffine;
-pub use augment::{AugMix, AutoAugment, Policy, RandAugment, TrivialAugmentWide};
+pub use augment::{AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide};
 pub use center_crop::CenterCrop;
 pub use color_jitter::ColorJitter;
 pub use corner_crop::{CornerCrop, Place};

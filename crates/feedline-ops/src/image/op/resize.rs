@@ -7,13 +7,13 @@ use crate::image::draw::Draw;
 /// Makes pictures another size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resize {
-    to: Target,
+    to: ResizeTo,
     interpolation: Interpolation,
     antialias: bool,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq)]
-enum Target {
+enum ResizeTo {
     /// This height and width, whatever the shape.
     Exactly(Size),
     /// The shorter side so long, the longer one in proportion and at most the second number.
@@ -31,7 +31,7 @@ impl Resize {
         interpolation: Interpolation,
         antialias: bool,
     ) -> Result<Resize, OperationError> {
-        let to = Target::Exactly(some_pixels(NAME, size)?);
+        let to = ResizeTo::Exactly(some_pixels(NAME, size)?);
         Ok(Resize { to, interpolation, antialias })
     }
 
@@ -47,7 +47,7 @@ impl Resize {
             let wanted = format!("more than the shorter side's {side}");
             return Err(OperationError::argument(NAME, "max_size", longest, wanted));
         }
-        Ok(Resize { to: Target::Shorter(side, longest), interpolation, antialias })
+        Ok(Resize { to: ResizeTo::Shorter(side, longest), interpolation, antialias })
     }
 
     /// The longer side to this length, the shorter one in proportion.
@@ -57,7 +57,7 @@ impl Resize {
         antialias: bool,
     ) -> Result<Resize, OperationError> {
         some_pixels(NAME, Size::new(side, side))?;
-        Ok(Resize { to: Target::Longer(side), interpolation, antialias })
+        Ok(Resize { to: ResizeTo::Longer(side), interpolation, antialias })
     }
 
     /// The size that a picture of this size becomes.
@@ -70,9 +70,9 @@ impl Resize {
             ((of as f64 * numerator as f64 / denominator as f64) as usize).clamp(1, MOST)
         };
         let (short, long) = match self.to {
-            Target::Exactly(size) => return size,
-            Target::Longer(side) => (part(side, short, long), side),
-            Target::Shorter(side, longest) => {
+            ResizeTo::Exactly(size) => return size,
+            ResizeTo::Longer(side) => (part(side, short, long), side),
+            ResizeTo::Shorter(side, longest) => {
                 let long = part(side, long, short);
                 match longest {
                     Some(longest) if long > longest => (part(longest, side, long), longest),
@@ -87,12 +87,14 @@ impl Resize {
 impl std::fmt::Display for Resize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.to {
-            Target::Exactly(Size { height, width }) => write!(f, "resize(({height}, {width}))"),
-            Target::Shorter(side, None) => {
+            ResizeTo::Exactly(Size { height, width }) => write!(f, "resize(({height}, {width}))"),
+            ResizeTo::Shorter(side, None) => {
                 write!(f, "resize({})", in_call(Size::new(side, side)))
             }
-            Target::Shorter(side, Some(longest)) => write!(f, "resize({side}, max_size={longest})"),
-            Target::Longer(side) => write!(f, "resize(None, max_size={side})"),
+            ResizeTo::Shorter(side, Some(longest)) => {
+                write!(f, "resize({side}, max_size={longest})")
+            }
+            ResizeTo::Longer(side) => write!(f, "resize(None, max_size={side})"),
         }
     }
 }
@@ -100,7 +102,7 @@ impl std::fmt::Display for Resize {
 impl Operation for Resize {
     fn extent(&self, before: Option<Size>) -> Result<Option<Size>, OperationError> {
         Ok(match self.to {
-            Target::Exactly(size) => Some(size),
+            ResizeTo::Exactly(size) => Some(size),
             _ => before.map(|size| self.size_of(size)),
         })
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Input, Options, Program, ProgramError, Step};
+use super::{Input, Program, ProgramError, ProgramOptions, Step};
 use crate::image::op::{Erasure, Operation};
 use crate::image::{Dtype, Finish, ImageError, Layout};
 
 /// What the finish is made of, while the chain is read.
 #[derive(Default)]
-struct Finishing {
+struct FinishCalls {
     dtype: Option<Dtype>,
     /// Whether bytes are divided by 255 on their way to floats.
     scale: Option<bool>,
@@ -23,11 +23,11 @@ impl Program {
     /// Checks a chain and finds out what it delivers.
     pub fn compile(
         steps: impl IntoIterator<Item = Step>,
-        options: Options,
+        options: ProgramOptions,
     ) -> Result<Program, ProgramError> {
         let mut operations: Vec<Arc<dyn Operation>> = Vec::new();
         let mut erasings = Vec::new();
-        let mut finishing = Finishing::default();
+        let mut finishing = FinishCalls::default();
         let mut extent = match options.input {
             Input::Encoded => None,
             Input::Decoded(size) => size,
@@ -73,7 +73,7 @@ impl Program {
     }
 }
 
-impl Finishing {
+impl FinishCalls {
     fn add(&mut self, step: Step, channels: usize) -> Result<(), ProgramError> {
         match step {
             Step::ToDtype { dtype, scale } => {

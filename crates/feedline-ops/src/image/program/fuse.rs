@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::image::action::{Action, Area, Interpolation, Size};
 use crate::image::op::{Fusible, Operation};
-use crate::image::{Filter, Flips, Recipe, Rect};
+use crate::image::{Filter, Flips, PictureSpec, Rect};
 
-use super::Options;
+use super::ProgramOptions;
 
 /// How many leading operations the decoder does, where nothing unusual is drawn.
 pub(super) fn fused(operations: &[Arc<dyn Operation>]) -> usize {
@@ -39,22 +39,25 @@ pub(super) fn last_flips(actions: &[Action]) -> (&[Action], Flips) {
     (rest, flips)
 }
 
-/// Takes the leading actions that the decoder can do into a recipe; returns it and how many they are.
-pub(super) fn recipe(actions: &[Action], size: Size, options: &Options) -> (Recipe, usize) {
-    let mut recipe = Recipe {
+/// Takes the leading actions that the decoder can do into a spec; returns it and how many they are.
+pub(super) fn spec(
+    actions: &[Action],
+    size: Size,
+    options: &ProgramOptions,
+) -> (PictureSpec, usize) {
+    let mut spec = PictureSpec {
         exact: options.exact,
         color: options.color,
         orientation: options.orientation,
-        ..Recipe::default()
+        ..PictureSpec::default()
     };
-    // The size before the flips, which come last in a recipe.
+    // The size before the flips, which come last in a spec.
     let mut now = size;
     for (done, action) in actions.iter().enumerate() {
         match action {
             Action::Crop(area) => {
-                let area = unflipped(*area, now, &recipe);
-                let part =
-                    if recipe.size.is_some() { &mut recipe.window } else { &mut recipe.crop };
+                let area = unflipped(*area, now, &spec);
+                let part = if spec.size.is_some() { &mut spec.window } else { &mut spec.crop };
                 let (x, y) = part.map_or((0, 0), |part| (part.x, part.y));
                 *part = Some(Rect {
                     x: x + area.left as u32,
@@ -63,34 +66,34 @@ pub(super) fn recipe(actions: &[Action], size: Size, options: &Options) -> (Reci
                     height: area.height as u32,
                 });
             }
-            Action::Resize { to, interpolation, antialias: true } if recipe.size.is_none() => {
-                recipe.filter = match interpolation {
+            Action::Resize { to, interpolation, antialias: true } if spec.size.is_none() => {
+                spec.filter = match interpolation {
                     Interpolation::Bilinear => Filter::Bilinear,
                     Interpolation::Bicubic => Filter::Bicubic,
-                    Interpolation::Nearest => return (recipe, done),
+                    Interpolation::Nearest => return (spec, done),
                 };
-                recipe.size = Some((to.height as u32, to.width as u32));
+                spec.size = Some((to.height as u32, to.width as u32));
             }
-            Action::FlipHorizontally => recipe.flip_horizontal ^= true,
-            Action::FlipVertically => recipe.flip_vertical ^= true,
+            Action::FlipHorizontally => spec.flip_horizontal ^= true,
+            Action::FlipVertically => spec.flip_vertical ^= true,
             Action::Turn(quarters) if quarters % 4 == 2 => {
-                recipe.flip_horizontal ^= true;
-                recipe.flip_vertical ^= true;
+                spec.flip_horizontal ^= true;
+                spec.flip_vertical ^= true;
             }
-            _ => return (recipe, done),
+            _ => return (spec, done),
         }
         now = action.size_after(now);
     }
-    (recipe, actions.len())
+    (spec, actions.len())
 }
 
 /// Where an area of the flipped picture lies in the one before.
-fn unflipped(area: Area, size: Size, recipe: &Recipe) -> Area {
+fn unflipped(area: Area, size: Size, spec: &PictureSpec) -> Area {
     let mut area = area;
-    if recipe.flip_horizontal {
+    if spec.flip_horizontal {
         area.left = size.width - area.left - area.width;
     }
-    if recipe.flip_vertical {
+    if spec.flip_vertical {
         area.top = size.height - area.top - area.height;
     }
     area

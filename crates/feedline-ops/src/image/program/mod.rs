@@ -3,7 +3,7 @@
 //!
 //! [`Program::compile`] checks a chain of [`Step`]s and finds out what it delivers. For each picture
 //! [`Program::draw`] then draws everything that is random; [`Program::begin`] and [`Program::end`] do it:
-//! the leading actions that the decoder can do itself become one [`Recipe`](super::Recipe), the rest runs
+//! the leading actions that the decoder can do itself become one [`PictureSpec`](super::PictureSpec), the rest runs
 //! on pixels that the worker keeps in its [`Workbench`], and the last step writes the batch's slot.
 
 mod compile;
@@ -64,7 +64,7 @@ pub enum Input {
 
 /// How pictures are decoded.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct ProgramOptions {
     /// What pictures are before.
     pub input: Input,
     /// Channels.
@@ -80,7 +80,7 @@ pub struct Options {
 /// A compiled chain.
 #[derive(Clone, Debug)]
 pub struct Program {
-    options: Options,
+    options: ProgramOptions,
     operations: Vec<Arc<dyn Operation>>,
     /// How many of the operations the decoder does, where nothing unusual is drawn.
     fused: usize,
@@ -124,7 +124,7 @@ impl Program {
 
     /// How pictures are decoded.
     #[must_use]
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ProgramOptions {
         &self.options
     }
 

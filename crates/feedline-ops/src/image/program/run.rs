@@ -5,13 +5,13 @@ use super::{Drawn, Program, ProgramError, Workbench, erase, fuse};
 use crate::image::action::Size;
 use crate::image::draw::Draw;
 use crate::image::fused::{fused_decoded, picture_decoded};
-use crate::image::{Decoder, Flips, Picture, Recipe};
+use crate::image::{Decoder, Flips, Picture, PictureSpec};
 
 /// A picture that a program has begun with.
 #[derive(Debug)]
 pub struct Begun {
     /// Set where the decoder does everything.
-    fused: Option<Recipe>,
+    fused: Option<PictureSpec>,
     /// How many actions the decoder has done.
     done: usize,
 }
@@ -64,11 +64,11 @@ impl Program {
         drawn: &Drawn,
         bench: &mut Workbench,
     ) -> Result<Begun, ProgramError> {
-        let (recipe, done) = fuse::recipe(&drawn.actions, self.size(decoder), &self.options);
+        let (spec, done) = fuse::spec(&drawn.actions, self.size(decoder), &self.options);
         if done == drawn.actions.len() {
-            return Ok(Begun { fused: Some(recipe), done });
+            return Ok(Begun { fused: Some(spec), done });
         }
-        decoder.picture(&recipe, &mut bench.picture, &mut bench.scratch)?;
+        decoder.picture(&spec, &mut bench.picture, &mut bench.scratch)?;
         Ok(Begun { fused: None, done })
     }
 
@@ -85,7 +85,7 @@ impl Program {
     ) -> Result<(), ProgramError> {
         let Workbench { scratch, picture, tools } = bench;
         match begun.fused {
-            Some(recipe) => decoder.fused(&recipe, &self.finish, out, scratch)?,
+            Some(spec) => decoder.fused(&spec, &self.finish, out, scratch)?,
             None => {
                 let (rest, flips) = fuse::last_flips(&drawn.actions[begun.done..]);
                 for action in rest {
@@ -105,13 +105,13 @@ impl Program {
         bench: &mut Workbench,
         picture: &mut Picture,
     ) -> Result<(), ProgramError> {
-        let recipe = Recipe {
+        let spec = PictureSpec {
             exact: true,
             color: self.options.color,
             orientation: self.options.orientation,
-            ..Recipe::default()
+            ..PictureSpec::default()
         };
-        Ok(decoder.picture(&recipe, picture, &mut bench.scratch)?)
+        Ok(decoder.picture(&spec, picture, &mut bench.scratch)?)
     }
 
     /// As [`begin`](Program::begin) and [`end`](Program::end), for a picture that is decoded already.
@@ -125,14 +125,14 @@ impl Program {
     ) -> Result<(), ProgramError> {
         let Workbench { picture, tools, scratch } = bench;
         let actions = &drawn.actions[..];
-        let (recipe, done) = fuse::recipe(actions, size_of(decoded), &self.options);
+        let (spec, done) = fuse::spec(actions, size_of(decoded), &self.options);
         if done == actions.len() {
-            fused_decoded(decoded, &recipe, &self.finish, out, scratch)?;
+            fused_decoded(decoded, &spec, &self.finish, out, scratch)?;
         } else {
             let done = match framed(decoded, actions, picture) {
                 Some(framed) => framed,
                 None => {
-                    picture_decoded(decoded, &recipe, picture, scratch)?;
+                    picture_decoded(decoded, &spec, picture, scratch)?;
                     done
                 }
             };

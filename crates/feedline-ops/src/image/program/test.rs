@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Drawn, Options, Program, ProgramError, Step, Workbench};
+use super::{Drawn, Program, ProgramError, ProgramOptions, Step, Workbench};
 use crate::image::action::{Interpolation, Size};
 use crate::image::draw::tests::Splitmix;
 use crate::image::op::{
@@ -55,7 +55,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let steps = chain.iter().map(|(which, side)| Step::Operation(operation(*which, *side)));
-        let options = Options { exact: true, ..Options::default() };
+        let options = ProgramOptions { exact: true, ..ProgramOptions::default() };
         let program = Program::compile(steps.chain([Step::Layout(Layout::Hwc)]), options).unwrap();
         let file = bitmap(width, height, seed);
         let decoder = Decoder::open(&file, &options.limits).unwrap();
@@ -92,7 +92,7 @@ proptest! {
 
 #[test]
 fn sizes_and_channels_are_known_where_they_can_be() {
-    let compiled = |steps: Vec<Step>| Program::compile(steps, Options::default()).unwrap();
+    let compiled = |steps: Vec<Step>| Program::compile(steps, ProgramOptions::default()).unwrap();
     let shorter = || Step::Operation(operation(2, 20));
     assert_eq!(compiled(vec![]).extent(), None);
     assert_eq!(compiled(vec![shorter()]).extent(), None);
@@ -106,7 +106,8 @@ fn sizes_and_channels_are_known_where_they_can_be() {
 
 #[test]
 fn steps_in_an_impossible_order_are_refused() {
-    let refused = |steps: Vec<Step>| Program::compile(steps, Options::default()).unwrap_err();
+    let refused =
+        |steps: Vec<Step>| Program::compile(steps, ProgramOptions::default()).unwrap_err();
     let normalize = || Step::Normalize { mean: vec![0.5], std: vec![0.5] };
     let floats = || Step::ToDtype { dtype: Dtype::F32, scale: true };
     let flip = || Step::Operation(operation(5, 9));
@@ -114,10 +115,13 @@ fn steps_in_an_impossible_order_are_refused() {
     assert!(matches!(refused(vec![floats(), flip()]), ProgramError::TooLate { .. }));
     let noise = RandomErasing::new(0.5, (0.1, 0.2), (1.0, 1.0), Erasure::Noise).unwrap();
     assert_eq!(refused(vec![Step::Erase(noise.clone())]), ProgramError::NoiseOnBytes);
-    assert!(Program::compile([floats(), Step::Erase(noise)], Options::default()).is_ok());
+    assert!(Program::compile([floats(), Step::Erase(noise)], ProgramOptions::default()).is_ok());
     let bytes = Step::ToDtype { dtype: Dtype::U8, scale: true };
     assert_eq!(refused(vec![normalize(), bytes.clone()]), ProgramError::NormalizedBytes);
-    assert!(Program::compile([bytes, flip()], Options::default()).is_ok(), "bytes stay pixels");
+    assert!(
+        Program::compile([bytes, flip()], ProgramOptions::default()).is_ok(),
+        "bytes stay pixels"
+    );
     let bad = Step::Normalize { mean: vec![0.0; 3], std: vec![0.0; 3] };
     assert!(matches!(refused(vec![bad]), ProgramError::Normalize(_)));
     let two = Step::Normalize { mean: vec![0.0; 2], std: vec![1.0; 2] };

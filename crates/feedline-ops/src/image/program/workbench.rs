@@ -1,15 +1,15 @@
 //! The memory a worker keeps from picture to picture, and how actions are done in it.
 
-use feedline_resize::{Source, Window};
+use feedline_resize::{SourcePixels, Window};
 
 use crate::image::act;
 use crate::image::action::{Action, Area, Fill, Interpolation, Mix, Size};
-use crate::image::{Displacement, Filter, ImageError, Picture, Resizer, Scratch};
+use crate::image::{DecodeBuffers, Displacement, Filter, ImageError, Picture, Resizer};
 
 /// Buffers that a worker keeps from picture to picture.
 #[derive(Debug, Default)]
 pub struct Workbench {
-    pub(super) scratch: Scratch,
+    pub(super) scratch: DecodeBuffers,
     /// The picture at hand.
     pub(super) picture: Picture,
     pub(super) tools: Tools,
@@ -163,8 +163,8 @@ fn resize(
 ) -> Result<(), ImageError> {
     let Area { top: y, left: x, height, width } = area;
     let channels = from.channels();
-    let area = feedline_resize::Area { x, y, width, height };
-    let source = Source { pixels: from.pixels(), width: from.width(), channels, area };
+    let area = feedline_resize::PixelArea { x, y, width, height };
+    let source = SourcePixels { pixels: from.pixels(), width: from.width(), channels, area };
     let [x, y, width, height] = [x, y, width, height].map(|n| n as f64);
     let out = to.reset(size.width, size.height, channels);
     resizer

@@ -19,7 +19,7 @@ use std::ffi::{c_int, c_void};
 
 use block::Bits;
 use tables::{Ac, Dc, Spec};
-use window::Window;
+use window::ScanWindow;
 
 /// What `shim.c` says about a scan. Keep in step with it.
 #[repr(C)]
@@ -73,7 +73,7 @@ struct BlockPlace {
 
 /// The decoder of one scan after the other. Tables are kept, because most files of a set share theirs.
 pub(in crate::image) struct Entropy {
-    window: Window,
+    window: ScanWindow,
     bits: Bits,
     dc: [Option<Box<Dc>>; 4],
     ac: [Option<Box<Ac>>; 4],
@@ -91,7 +91,7 @@ pub(in crate::image) struct Entropy {
 impl Default for Entropy {
     fn default() -> Self {
         Self {
-            window: Window::default(),
+            window: ScanWindow::default(),
             bits: Bits::default(),
             dc: [const { None }; 4],
             ac: [const { None }; 4],

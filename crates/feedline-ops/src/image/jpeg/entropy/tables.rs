@@ -126,19 +126,19 @@ impl Dc {
 /// `{ value2: 16, advance of both: 8, length1: 8, value1: 16, advance1: 8, length of both: 8 }`, where an
 /// advance is how far the place moves in zigzag order. All 0 where not even one fits into the look.
 #[derive(Clone, Copy)]
-pub(super) struct Pair(pub(super) u64);
+pub(super) struct CoefficientPair(pub(super) u64);
 
 /// Symbols to pass over:
 /// `{ advance1: 8, length1: 8, ends the block: 1, advance of all: 7, length of all: 8 }`. All 0 where not even
 /// one code fits into the look.
 #[derive(Clone, Copy)]
-pub(super) struct Pass(pub(super) u32);
+pub(super) struct SkippedSymbols(pub(super) u32);
 
 /// For AC coefficients.
 pub(super) struct Ac {
     codes: Codes,
-    pairs: Box<[Pair; ENTRIES]>,
-    passes: Box<[Pass; ENTRIES]>,
+    pairs: Box<[CoefficientPair; ENTRIES]>,
+    passes: Box<[SkippedSymbols; ENTRIES]>,
 }
 
 /// How far a symbol moves, and how many bits follow it.
@@ -166,8 +166,8 @@ impl Ac {
                 *entry = u32::from(value) << 16 | u32::from(advance) << 8 | (length + size);
             }
         }
-        let mut pairs = Box::new([Pair(0); ENTRIES]);
-        let mut passes = Box::new([Pass(0); ENTRIES]);
+        let mut pairs = Box::new([CoefficientPair(0); ENTRIES]);
+        let mut passes = Box::new([SkippedSymbols(0); ENTRIES]);
         for look in 0..ENTRIES {
             pairs[look] = pair(&single, look);
             passes[look] = pass(&codes, look);
@@ -180,12 +180,12 @@ impl Ac {
     }
 
     #[inline(always)]
-    pub(super) fn pair(&self, bits: u64) -> Pair {
+    pub(super) fn pair(&self, bits: u64) -> CoefficientPair {
         self.pairs[(bits >> (64 - LOOK)) as usize]
     }
 
     #[inline(always)]
-    pub(super) fn pass(&self, bits: u64) -> Pass {
+    pub(super) fn pass(&self, bits: u64) -> SkippedSymbols {
         self.passes[(bits >> (64 - LOOK)) as usize]
     }
 
@@ -198,14 +198,14 @@ impl Ac {
     }
 }
 
-fn pair(single: &[u32; ENTRIES], look: usize) -> Pair {
+fn pair(single: &[u32; ENTRIES], look: usize) -> CoefficientPair {
     let first = u64::from(single[look]);
     let (length, advance, value) = (first & 0xff, first >> 8 & 0xff, first >> 16);
     if length == 0 {
-        return Pair(0);
+        return CoefficientPair(0);
     }
     let both = |length_2: u64, advance_2: u64, value_2: u64| {
-        Pair(
+        CoefficientPair(
             value_2 << 48
                 | (advance + advance_2) << 40
                 | length << 32
@@ -223,7 +223,7 @@ fn pair(single: &[u32; ENTRIES], look: usize) -> Pair {
     both(second & 0xff, second >> 8 & 0xff, second >> 16)
 }
 
-fn pass(codes: &Codes, look: usize) -> Pass {
+fn pass(codes: &Codes, look: usize) -> SkippedSymbols {
     let (mut length, mut advance, mut end) = (0u32, 0u32, 0u32);
     let mut first = 0u32;
     while length < LOOK {
@@ -247,7 +247,7 @@ fn pass(codes: &Codes, look: usize) -> Pass {
         advance += u32::from(moves);
     }
     if first == 0 {
-        return Pass(0);
+        return SkippedSymbols(0);
     }
-    Pass(first << 16 | end << 15 | advance << 8 | length)
+    SkippedSymbols(first << 16 | end << 15 | advance << 8 | length)
 }

@@ -7,7 +7,7 @@ const AHEAD: usize = 16 << 10;
 const SLACK: usize = 2560 + 64;
 
 /// The part of a segment (what lies between two markers) that is being decoded.
-pub(super) struct Window {
+pub(super) struct ScanWindow {
     /// What is left of the file, from the scan's first byte on.
     source: *const u8,
     length: usize,
@@ -23,11 +23,11 @@ pub(super) struct Window {
 }
 
 // SAFETY: the pointer is only read, under the promise of `begin`, which holds on any thread.
-unsafe impl Send for Window {}
+unsafe impl Send for ScanWindow {}
 // SAFETY: nothing is read through a shared reference but the window's own data.
-unsafe impl Sync for Window {}
+unsafe impl Sync for ScanWindow {}
 
-impl Default for Window {
+impl Default for ScanWindow {
     fn default() -> Self {
         Self {
             source: std::ptr::NonNull::dangling().as_ptr(),
@@ -41,7 +41,7 @@ impl Default for Window {
     }
 }
 
-impl Window {
+impl ScanWindow {
     /// Begins a scan.
     ///
     /// # Safety
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn segments(source: &[u8]) -> Vec<(Vec<u8>, Option<u8>)> {
-        let mut window = Window::default();
+        let mut window = ScanWindow::default();
         // SAFETY: `source` outlives the window.
         unsafe { window.begin(source.as_ptr(), source.len()) };
         let mut all = Vec::new();

@@ -14,7 +14,7 @@ use crate::image::draw::Draw;
 /// The dataset that a policy was learned on.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Policy {
+pub enum AutoAugmentPolicy {
     /// ImageNet.
     ImageNet,
     /// CIFAR-10.
@@ -23,40 +23,40 @@ pub enum Policy {
     Svhn,
 }
 
-impl Policy {
+impl AutoAugmentPolicy {
     fn name(self) -> &'static str {
         match self {
-            Policy::ImageNet => "imagenet",
-            Policy::Cifar10 => "cifar10",
-            Policy::Svhn => "svhn",
+            AutoAugmentPolicy::ImageNet => "imagenet",
+            AutoAugmentPolicy::Cifar10 => "cifar10",
+            AutoAugmentPolicy::Svhn => "svhn",
         }
     }
 
-    fn pairs(self) -> &'static [Pair] {
+    fn pairs(self) -> &'static [SubPolicy] {
         match self {
-            Policy::ImageNet => &IMAGENET,
-            Policy::Cifar10 => &CIFAR10,
-            Policy::Svhn => &SVHN,
+            AutoAugmentPolicy::ImageNet => &IMAGENET,
+            AutoAugmentPolicy::Cifar10 => &CIFAR10,
+            AutoAugmentPolicy::Svhn => &SVHN,
         }
     }
 }
 
 /// Two changes, each with its probability and its strength, a number below [`BINS`].
-type Pair = [(Change, f64, usize); 2];
+type SubPolicy = [(Change, f64, usize); 2];
 
 const BINS: usize = 10;
 
 /// Applies one of a policy's 25 pairs of changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoAugment {
-    policy: Policy,
+    policy: AutoAugmentPolicy,
     space: Space,
 }
 
 impl AutoAugment {
     /// By this policy. `smooth` blends neighbours where pixels move.
     #[must_use]
-    pub fn new(policy: Policy, smooth: bool, fill: Option<Fill>) -> AutoAugment {
+    pub fn new(policy: AutoAugmentPolicy, smooth: bool, fill: Option<Fill>) -> AutoAugment {
         AutoAugment { policy, space: Space::usual(smooth, fill) }
     }
 }
@@ -89,7 +89,7 @@ impl Operation for AutoAugment {
 }
 
 #[rustfmt::skip]
-const IMAGENET: [Pair; 25] = [
+const IMAGENET: [SubPolicy; 25] = [
     [(Posterize, 0.4, 8), (Rotate, 0.6, 9)],
     [(Solarize, 0.6, 5), (AutoContrast, 0.6, 0)],
     [(Equalize, 0.8, 0), (Equalize, 0.6, 0)],
@@ -118,7 +118,7 @@ const IMAGENET: [Pair; 25] = [
 ];
 
 #[rustfmt::skip]
-const CIFAR10: [Pair; 25] = [
+const CIFAR10: [SubPolicy; 25] = [
     [(Invert, 0.1, 0), (Contrast, 0.2, 6)],
     [(Rotate, 0.7, 2), (TranslateX, 0.3, 9)],
     [(Sharpness, 0.8, 1), (Sharpness, 0.9, 3)],
@@ -147,7 +147,7 @@ const CIFAR10: [Pair; 25] = [
 ];
 
 #[rustfmt::skip]
-const SVHN: [Pair; 25] = [
+const SVHN: [SubPolicy; 25] = [
     [(ShearX, 0.9, 4), (Invert, 0.2, 0)],
     [(ShearY, 0.9, 8), (Invert, 0.7, 0)],
     [(Equalize, 0.6, 0), (Solarize, 0.6, 6)],

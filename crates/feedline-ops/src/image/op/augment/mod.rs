@@ -12,6 +12,6 @@ use super::rotation::rotate;
 use super::{Operation, OperationError};
 
 pub use aug_mix::AugMix;
-pub use auto_augment::{AutoAugment, Policy};
+pub use auto_augment::{AutoAugment, AutoAugmentPolicy};
 pub use rand_augment::RandAugment;
 pub use trivial_augment::TrivialAugmentWide;

@@ -6,7 +6,7 @@ use crate::measure::BatchTimes;
 
 /// A batch, or why there is none, and what is known of its way.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct BatchResult {
     pub(crate) result: Result<Batch, Error>,
     /// Its samples that could not be made, in their order.
     pub(crate) errors: Vec<SampleError>,
@@ -15,10 +15,10 @@ pub(crate) struct Outcome {
     pub(crate) finished_ns: u64,
 }
 
-impl Outcome {
+impl BatchResult {
     /// A batch that could not even be opened.
-    pub(crate) fn failed(error: Error, now_ns: u64) -> Outcome {
+    pub(crate) fn failed(error: Error, now_ns: u64) -> BatchResult {
         let times = BatchTimes::default();
-        Outcome { result: Err(error), errors: Vec::new(), times, finished_ns: now_ns }
+        BatchResult { result: Err(error), errors: Vec::new(), times, finished_ns: now_ns }
     }
 }

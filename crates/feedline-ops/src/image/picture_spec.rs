@@ -1,6 +1,6 @@
 //! What to make of a picture, and which of its pixels that takes.
 
-use feedline_resize::{Area, Filter, Window};
+use feedline_resize::{Filter, PixelArea, Window};
 
 use super::{Color, Flips, ImageError};
 
@@ -21,7 +21,7 @@ pub struct Rect {
 ///
 /// The order is that of a training pipeline: turn upright, crop, resize, take a window of that, flip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recipe {
+pub struct PictureSpec {
     /// The part that is resized; the whole picture if `None`.
     pub crop: Option<Rect>,
     /// Height and width to which the crop is resized; as it is if `None`.
@@ -44,7 +44,7 @@ pub struct Recipe {
     pub orientation: bool,
 }
 
-impl Default for Recipe {
+impl Default for PictureSpec {
     fn default() -> Self {
         Self {
             crop: None,
@@ -60,7 +60,7 @@ impl Default for Recipe {
     }
 }
 
-impl Recipe {
+impl PictureSpec {
     pub(super) fn flips(&self) -> Flips {
         Flips { horizontal: self.flip_horizontal, vertical: self.flip_vertical }
     }
@@ -84,12 +84,12 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Where the recipe's result comes from in a picture of this width and height.
-    pub(super) fn of(recipe: &Recipe, (width, height): (u32, u32)) -> Result<Self, ImageError> {
-        let crop = recipe.crop.unwrap_or(Rect { x: 0, y: 0, width, height });
+    /// Where the spec's result comes from in a picture of this width and height.
+    pub(super) fn of(spec: &PictureSpec, (width, height): (u32, u32)) -> Result<Self, ImageError> {
+        let crop = spec.crop.unwrap_or(Rect { x: 0, y: 0, width, height });
         crop.inside((width, height))?;
-        let size = recipe.size.unwrap_or((crop.height, crop.width));
-        let part = recipe.window.unwrap_or(Rect { x: 0, y: 0, width: size.1, height: size.0 });
+        let size = spec.size.unwrap_or((crop.height, crop.width));
+        let part = spec.window.unwrap_or(Rect { x: 0, y: 0, width: size.1, height: size.0 });
         part.inside((size.1, size.0))?;
         let step =
             (f64::from(crop.width) / f64::from(size.1), f64::from(crop.height) / f64::from(size.0));
@@ -99,7 +99,7 @@ impl Origin {
             width: f64::from(part.width) * step.0,
             height: f64::from(part.height) * step.1,
         };
-        let reach = match recipe.filter {
+        let reach = match spec.filter {
             Filter::Nearest | Filter::Bilinear => 1.0,
             Filter::Bicubic => 2.0,
         };
@@ -121,7 +121,7 @@ impl Origin {
     }
 
     /// The pixels that the filter looks at, and the window, both in a picture scaled to so many eighths.
-    pub(super) fn scaled(&self, eighths: u32) -> (Area, Window) {
+    pub(super) fn scaled(&self, eighths: u32) -> (PixelArea, Window) {
         let scale = f64::from(eighths) / 8.0;
         let window = Window {
             x: self.window.x * scale,
@@ -140,7 +140,7 @@ impl Origin {
         let Rect { x, y, width, height } = self.crop;
         let (x, width) = needed(window.x, window.width, self.step.0, x, width);
         let (y, height) = needed(window.y, window.height, self.step.1, y, height);
-        (Area { x, y, width, height }, window)
+        (PixelArea { x, y, width, height }, window)
     }
 }
 

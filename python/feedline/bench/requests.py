@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from feedline.bench.workloads import Workload
 
-__all__ = ["Batch", "Contestant", "Job", "Traced", "WorkerNumbers"]
+__all__ = ["Contestant", "DeliveredBatch", "LoadRequest", "Traced", "WorkerNumbers"]
 
 
 @dataclass(frozen=True)
-class Job:
+class LoadRequest:
     """A request to load some batches.
 
     Attributes
@@ -50,7 +50,7 @@ class Job:
 
 
 @dataclass
-class Batch:
+class DeliveredBatch:
     """What a loader delivered.
 
     Attributes
@@ -71,7 +71,7 @@ class Batch:
 class Contestant(Protocol):
     """A loader under test."""
 
-    def load(self, job: Job) -> Iterator[Batch]:
+    def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Begin to load. Starting workers belongs to it, and is measured."""
 
     def figures(self) -> dict[str, float]:
