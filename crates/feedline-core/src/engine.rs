@@ -195,9 +195,8 @@ impl Engine {
     /// Forgets all that is queued, under the gate's lock. Returns what is to be dropped after it.
     fn clear<T, J>(&self, flow: &Flow<T, J>) -> impl Sized + use<T, J> {
         let cursor = flow.cursor();
-        let first = (cursor.epoch, cursor.number);
         let restart = |composer: &Arc<crate::assemble::Composer>| {
-            composer.restart(flow.generation(), first, &cursor.course)
+            composer.restart(flow.generation(), cursor.place(), &cursor.course)
         };
         let leftovers = self.runner.composer.as_ref().map(restart);
         (self.policy.clear(), self.runner.handoff.clear(), leftovers)

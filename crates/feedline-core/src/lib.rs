@@ -77,7 +77,7 @@ pub use flow::MemoryStats;
 pub use measure::{BatchTimes, ConsumerStats, SeriesPoint, StageStats, Stats, Times, WorkerStats};
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
 pub use schedule::{MakePolicy, PolicyKind, Steals};
-pub use state::{State, StateError, StatePart};
+pub use state::{BatchPlace, State, StateError, StatePart};
 pub use work::{
     Cause, Dataset, Group, Iterable, Pass, Sample, SampleKey, Samples, Scratch, Stage, WriteError,
 };

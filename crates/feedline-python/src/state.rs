@@ -142,6 +142,8 @@ impl NativeBatchSampler {
     fn resume(&mut self, py: Python<'_>, json: &str, force: bool) -> PyResult<(u64, u64)> {
         let state = from_json(py, json)?;
         let resumed = self.sampler.resume(&state, force);
-        resumed.map_err(|e| errors::build_error(py, &feedline::BuildError::State(e)))
+        let place =
+            resumed.map_err(|e| errors::build_error(py, &feedline::BuildError::State(e)))?;
+        Ok((place.epoch, place.number))
     }
 }

@@ -64,8 +64,8 @@ mod progress;
 #[cfg(feature = "progress")]
 pub use counter::Counter;
 pub use feedline_core::{
-    Alter, Array, Assembled, Batch, BatchSampler, BatchTimes, BatchWriter, Block, Boundary,
-    BuildError, Cause, Collate, ConsumerStats, DType, Dataset, Delivery, Element, Epoch,
+    Alter, Array, Assembled, Batch, BatchPlace, BatchSampler, BatchTimes, BatchWriter, Block,
+    Boundary, BuildError, Cause, Collate, ConsumerStats, DType, Dataset, Delivery, Element, Epoch,
     EpochToken, Error, Failure, Field, FieldError, FieldKey, Form, Group, Iterable, Loader,
     LoaderBuilder, MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory,
     PageLock, Pass, Plan, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex,

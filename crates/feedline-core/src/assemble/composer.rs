@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::deliver::OrderLog;
 use crate::flow::{BatchId, Charge, Ledger};
 use crate::plan::SampleIndex;
-use crate::state::Course;
+use crate::state::{BatchPlace, Course};
 use crate::sync::{Mutex, lock};
 use crate::work::Lot;
 
@@ -47,7 +47,7 @@ pub(crate) struct Composer {
 struct ComposerInner {
     generation: u64,
     course: Course,
-    first: (u64, u64),
+    first: BatchPlace,
     epochs: Vec<Composing>,
     /// Blocks for the drafts to come.
     stock: Vec<(Block, BatchLayout)>,
@@ -74,7 +74,7 @@ impl Composer {
         let state = ComposerInner {
             generation: 0,
             course,
-            first: (0, 0),
+            first: BatchPlace::default(),
             epochs: Vec::new(),
             stock: Vec::new(),
             logs: VecDeque::new(),
@@ -99,17 +99,12 @@ impl Composer {
         composing(&mut lock(&self.state).epochs, epoch, 0).positions.extend_from_slice(positions);
     }
 
-    /// Begins a generation, at batch `number` of `epoch`.
-    pub(crate) fn restart(
-        &self,
-        generation: u64,
-        (epoch, number): (u64, u64),
-        course: &Course,
-    ) -> Leftovers {
+    /// Begins a generation at this batch.
+    pub(crate) fn restart(&self, generation: u64, first: BatchPlace, course: &Course) -> Leftovers {
         let mut state = lock(&self.state);
         state.generation = generation;
         state.course = course.clone();
-        state.first = (epoch, number);
+        state.first = first;
         let drafts = state.epochs.drain(..).filter_map(|composing| composing.draft).collect();
         (drafts, std::mem::take(&mut state.stock))
     }
@@ -133,9 +128,9 @@ impl Composer {
             return None;
         }
         let epoch = lot.id.epoch;
-        let (first_epoch, first_number) = state.first;
+        let first = state.first;
         // Where this epoch's composing starts: mid-epoch only for the first one.
-        let skipped = if epoch == first_epoch { first_number } else { 0 };
+        let skipped = if epoch == first.epoch { first.number } else { 0 };
         let samples = state.course.samples(epoch);
         let ComposerInner { course, epochs, logs, stock, .. } = state;
         let composing = composing(epochs, epoch, samples);
@@ -143,7 +138,7 @@ impl Composer {
             Some(draft) => Arc::clone(draft),
             None => {
                 let number = skipped + composing.positions.len() as u64 / self.batch_size;
-                let turn = course.turns((first_epoch, first_number), (epoch, number));
+                let turn = course.turns(first, BatchPlace { epoch, number });
                 let id = BatchId { turn, number, ..lot.id };
                 let range = course.batch_range(epoch, number);
                 let slots = (range.end - range.start) as u32;

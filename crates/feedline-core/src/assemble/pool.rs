@@ -14,8 +14,8 @@ use crate::sync::{Mutex, lock};
 
 use super::block::{Block, Memory};
 
-/// Alignment of small blocks: a cache line, and what every SIMD load wants.
-const ALIGN: usize = 64;
+/// Alignment of small blocks and of the fields in them: a cache line, and what every SIMD load wants.
+pub(super) const ALIGN: usize = 64;
 /// Blocks from this size on are aligned to it and offered to the kernel as huge pages: a batch of
 /// photographs is tens of megabytes, and its page faults and TLB misses are measurable.
 const HUGE: usize = 2 << 20;

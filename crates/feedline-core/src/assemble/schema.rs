@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::field::{self, Field, FieldError, Form, Ragged};
 use super::parcel::Parcel;
+use super::pool::ALIGN;
 
-/// Fields of one batch start at multiples of this: a cache line, and what SIMD loads want.
-const FIELD_ALIGN: usize = 64;
 /// Values inside a [parcel](super::parcel) start at multiples of this, the largest element size.
 const RECORD_ALIGN: usize = 16;
 
@@ -110,7 +109,7 @@ impl Schema {
         for place in &self.places {
             starts.push(end);
             if let FieldPlace::Row { bytes, .. } = place {
-                let bytes = bytes.checked_mul(rows)?.checked_next_multiple_of(FIELD_ALIGN)?;
+                let bytes = bytes.checked_mul(rows)?.checked_next_multiple_of(ALIGN)?;
                 end = end.checked_add(bytes)?;
             }
         }

@@ -2,12 +2,14 @@
 
 use crate::assemble::Field;
 use crate::plan::{Plan, Position, Remaining, SampleIndex};
-use crate::state::{Course, PipelineIdentity, Positions, Segment, Start, State, StateError};
+use crate::state::{
+    BatchPlace, Course, PipelineIdentity, Positions, Segment, Start, State, StateError,
+};
 
 /// Which samples come in which batch, epoch by epoch, from where a state was taken or from the start.
 ///
 /// ```
-/// use feedline_core::{Plan, BatchSampler, SampleIndex};
+/// use feedline_core::{BatchPlace, BatchSampler, Plan, SampleIndex};
 ///
 /// let plan = |batch| Plan::builder(10).batch_size(batch).build().unwrap();
 /// let mut sampler = BatchSampler::new(plan(4), "numbers");
@@ -15,7 +17,7 @@ use crate::state::{Course, PipelineIdentity, Positions, Segment, Start, State, S
 /// let state = sampler.state(0, 1);
 ///
 /// let mut resumed = BatchSampler::new(plan(3), "numbers");
-/// assert_eq!(resumed.resume(&state, false)?, (0, 0));
+/// assert_eq!(resumed.resume(&state, false)?, BatchPlace { epoch: 0, number: 0 });
 /// assert_eq!((resumed.batches(0), resumed.batches(1)), (2, 4));
 /// assert_eq!(resumed.batch(0, 0), [4, 5, 6].map(SampleIndex));
 /// # Ok::<(), feedline_core::StateError>(())
@@ -35,15 +37,15 @@ impl BatchSampler {
         BatchSampler { plan, pipeline, course }
     }
 
-    /// Goes on where a state was taken. Returns the epoch and the batch of it that come next.
+    /// Goes on where a state was taken. Returns which batch comes next.
     ///
     /// # Errors
     ///
     /// If it does not fit; see [`Loader::load_state`](crate::Loader::load_state).
-    pub fn resume(&mut self, state: &State, forced: bool) -> Result<(u64, u64), StateError> {
+    pub fn resume(&mut self, state: &State, forced: bool) -> Result<BatchPlace, StateError> {
         let start: Start = state.fit(&self.plan, &self.pipeline, forced)?;
         self.course = Course::new(&self.plan, &start);
-        Ok((start.epoch, start.number))
+        Ok(BatchPlace { epoch: start.epoch, number: start.number })
     }
 
     /// Batches of an epoch, or of what is left of it.

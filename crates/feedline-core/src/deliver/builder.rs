@@ -3,66 +3,54 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_utils::CachePadded;
-
-use crate::assemble::{
-    Alter, Assembler, BatchLayout, Collate, Composer, Depot, PageLock, Pool, Schema, block_size,
-};
-use crate::crew::{Crew, usable_cores};
-use crate::engine::{Engine, Orphans};
+use crate::assemble::{Alter, Collate, PageLock};
+use crate::crew::Crew;
 use crate::error::{BuildError, OnError};
-use crate::flow::{Bunch, Flow, Gate, Ledger, Rules};
-use crate::measure::tally::Tally;
-use crate::open::{Grain, Iterating, Opener};
-use crate::plan::{Boundary, Order, Plan};
-use crate::schedule::{MakePolicy, Policy, PolicyKind, costs::Costs};
-use crate::state::{Course, PipelineIdentity, Start, State};
-use crate::work::{Dataset, Handoff, Iterable, Journal, Maker, Runner, Watchlist, Work};
+use crate::plan::{Boundary, Order};
+use crate::schedule::{MakePolicy, Policy, PolicyKind};
+use crate::state::State;
+use crate::work::{Dataset, Work};
 
 use super::{Delivery, Loader, OrderLog};
-
-/// Threads beyond this are a mistake, not a wish.
-const MOST_THREADS: usize = 4096;
-/// The byte budget where none is given.
-const DEFAULT_BUDGET: u64 = 2 << 30;
-/// What a slot of a batch takes besides its values.
-const SLOT_BYTES: usize = 48;
 
 /// Settings of a [`Loader`]. Everything but the dataset has a default.
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct LoaderBuilder {
-    dataset: Box<dyn Dataset>,
-    batch_size: u64,
-    order: Order,
-    seed: u64,
-    boundary: Boundary,
-    rank: (u64, u64),
-    workers: Option<usize>,
-    io_workers: usize,
-    pin: bool,
-    policy: Box<dyn Fn(usize) -> Arc<dyn Policy<Work>> + Send>,
+    pub(super) dataset: Box<dyn Dataset>,
+    pub(super) batch_size: u64,
+    pub(super) order: Order,
+    pub(super) seed: u64,
+    pub(super) boundary: Boundary,
+    pub(super) rank: (u64, u64),
+    pub(super) workers: Option<usize>,
+    pub(super) io_workers: usize,
+    pub(super) pin: bool,
+    pub(super) policy: Box<dyn Fn(usize) -> Arc<dyn Policy<Work>> + Send>,
     /// Whether the policy orders by cost.
-    by_cost: bool,
-    prefetch: Option<usize>,
-    frugal: bool,
-    bunch: Option<usize>,
-    memory: Option<u64>,
-    delivery: Delivery,
-    replay: Vec<OrderLog>,
-    on_error: OnError,
-    max_errors: Option<u64>,
-    sample_timeout: Option<Duration>,
-    epochs: Option<u64>,
-    epochs_apart: bool,
-    collate: Option<Arc<dyn Collate>>,
-    alters: Vec<Arc<dyn Alter>>,
-    page_lock: Option<Arc<dyn PageLock>>,
-    copies_strings: bool,
-    resume: Option<(State, bool)>,
-    recipe: String,
+    pub(super) by_cost: bool,
+    pub(super) prefetch: Option<usize>,
+    pub(super) frugal: bool,
+    pub(super) bunch: Option<usize>,
+    pub(super) memory: Option<u64>,
+    pub(super) delivery: Delivery,
+    pub(super) replay: Vec<OrderLog>,
+    pub(super) on_error: OnError,
+    pub(super) max_errors: Option<u64>,
+    pub(super) sample_timeout: Option<Duration>,
+    pub(super) epochs: Option<u64>,
+    pub(super) epochs_apart: bool,
+    pub(super) collate: Option<Arc<dyn Collate>>,
+    pub(super) alters: Vec<Arc<dyn Alter>>,
+    pub(super) page_lock: Option<Arc<dyn PageLock>>,
+    pub(super) copies_strings: bool,
+    pub(super) resume: Option<(State, bool)>,
+    pub(super) recipe: String,
 }
 
 impl LoaderBuilder {
+    /// What [`memory`](LoaderBuilder::memory) is where nobody says.
+    pub const DEFAULT_MEMORY: u64 = 2 << 30;
+
     pub(crate) fn new(dataset: Box<dyn Dataset>) -> LoaderBuilder {
         LoaderBuilder {
             dataset,
@@ -289,369 +277,5 @@ impl LoaderBuilder {
         let engine = self.engine()?;
         let crew = Crew::start(&engine, pin, limit)?;
         Ok(Loader::new(engine, crew))
-    }
-
-    /// All but the threads.
-    pub(crate) fn engine(self) -> Result<Arc<Engine>, BuildError> {
-        let schema = Arc::new(Schema::new(self.dataset.fields())?);
-        let iterable = self.dataset.iterable().map(Iterable::shares);
-        let samples = match iterable {
-            None => Plan::builder(self.dataset.len()),
-            Some(_) => Plan::unbounded(),
-        };
-        self.check_iterable()?;
-        let plan = samples
-            .order(self.order.clone())
-            .seed(self.seed)
-            .batch_size(self.batch_size)
-            .boundary(self.boundary)
-            .rank(self.rank.0, self.rank.1)
-            .build()?;
-        self.check(&plan)?;
-        let workers = self.workers.unwrap_or_else(|| usable_cores().saturating_sub(1).max(1));
-        let layout = self.layout(&schema, &plan)?;
-        let batch = layout.as_ref().map_or(0, |layout| layout.bytes);
-        let block = if layout.is_some() { block_size(batch).unwrap_or(usize::MAX) } else { 0 };
-        let budget = self.memory.unwrap_or(DEFAULT_BUDGET).max(block as u64);
-        let pipeline = PipelineIdentity::new(schema.fields(), &self.recipe);
-        let start = match &self.resume {
-            Some((state, forced)) => state.fit(&plan, &pipeline, *forced)?,
-            None => Start::at(0, 0),
-        };
-        if let (Some((state, _)), Some(shares)) = (&self.resume, iterable) {
-            state.check_iterable(&plan, &start, shares)?;
-        }
-        for log in &self.replay {
-            log.check_start(&start, self.batch_size)?;
-        }
-        let keeps_parcels = schema.variable() > 0 || self.collate.is_some();
-        let window = match self.delivery {
-            Delivery::InOrder => None,
-            Delivery::Ready { window } => Some(window as u64),
-        };
-        let (prefetch, frugal) = self.read_ahead(workers, batch as u64);
-        let rules = Rules {
-            prefetch,
-            elastic: (self.prefetch.is_none() && workers > 0) || self.bunch.is_some(),
-            frugal,
-            bunch: self.bunch(workers, prefetch, &schema, layout.as_ref(), &plan),
-            budget,
-            batch_bytes: block as u64,
-            loose: keeps_parcels || self.io_workers > 0 || iterable.is_some(),
-            padded: schema.is_padded(),
-            window,
-            epochs: self.epochs,
-            apart: self.epochs_apart,
-            batch_size: self.batch_size,
-        };
-        let (loose, tells) = (rules.loose, rules.loose || window.is_some());
-        let course = Course::new(&plan, &start);
-        let gate = Arc::new(Gate::new(Flow::new(rules, course.clone(), &start)));
-        let ledger: Arc<dyn Ledger> = Arc::clone(&gate) as _;
-        let pool = Pool::new(budget, Arc::clone(&ledger), self.page_lock);
-        let composer =
-            window.map(|_| Arc::new(Composer::new(course, self.batch_size, keeps_parcels, ledger)));
-        let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
-        let threads = takers + if self.io_workers > 0 { workers } else { 0 };
-        let policy = (self.policy)(takers);
-        let by_cost = self.by_cost;
-        let costs = Arc::new(Costs::new(plan.dataset_len(), by_cost));
-        // Kept for reuse, beside what is booked: a few hundredths of the budget.
-        let spare = usize::try_from(budget / 64).unwrap_or(usize::MAX).min(16 << 20);
-        let is_limited = self.sample_timeout.is_some();
-        let dataset: Arc<dyn Dataset> = Arc::from(self.dataset);
-        let iterating = iterable.map(|_| Iterating {
-            dataset: Arc::clone(&dataset),
-            seed: self.seed,
-            rank: plan.rank(),
-            world: plan.world(),
-            boundary: self.boundary,
-        });
-        let maker = Maker {
-            dataset,
-            schema: Arc::clone(&schema),
-            gate: Arc::clone(&gate),
-            seed: self.seed,
-            on_error: self.on_error,
-            max_errors: self.max_errors,
-            is_limited,
-            // A worker that is given up on may still be writing when its batch has long been delivered, so
-            // under a time limit samples are made aside, as they are where the slot is not known yet.
-            in_place: layout.is_some() && !is_limited && window.is_none(),
-            watchlist: Watchlist::new(threads),
-            journal: Journal::default(),
-        };
-        let assembler = Assembler {
-            schema,
-            pool: Arc::clone(&pool),
-            depot: Depot::new(spare),
-            collate: self.collate,
-            alters: self.alters,
-            on_error: self.on_error,
-            seed: self.seed,
-            copies_strings: self.copies_strings,
-        };
-        let runner = Runner {
-            gate: Arc::clone(&gate),
-            policy: Arc::clone(&policy),
-            costs: Arc::clone(&costs),
-            pool: Arc::clone(&pool),
-            maker,
-            assembler,
-            composer: composer.clone(),
-            handoff: Handoff::new(spare),
-            loads_only: self.io_workers > 0,
-            by_cost,
-            tells,
-            batch_size: self.batch_size,
-            tallies: (0..threads).map(|_| CachePadded::new(Tally::new())).collect(),
-        };
-        let opener = Opener {
-            gate: Arc::clone(&gate),
-            pool,
-            policy: Arc::clone(&policy),
-            costs,
-            grain: Grain { alone: is_limited || self.io_workers > 0, by_cost },
-            layout,
-            keeps_parcels,
-            composer,
-            replay: self.replay,
-            iterating,
-            prepared: crate::sync::Mutex::default(),
-        };
-        Ok(Arc::new(Engine {
-            pipeline,
-            rows: self.batch_size.min(plan.samples()),
-            workers,
-            io_workers: self.io_workers,
-            holds_jobs: loose,
-            gate,
-            policy,
-            opener,
-            runner,
-            orphans: Orphans::default(),
-        }))
-    }
-
-    /// Where the fixed fields of a full batch are; `None` if there are none, or another way to put batches together.
-    fn layout(&self, schema: &Schema, plan: &Plan) -> Result<Option<BatchLayout>, BuildError> {
-        let rows = usize::try_from(self.batch_size.min(plan.samples())).unwrap_or(usize::MAX);
-        let layout = schema.layout(rows);
-        // Besides its values, each slot takes some bytes for which sample it has.
-        let bytes = layout
-            .as_ref()
-            .and_then(|layout| rows.checked_mul(SLOT_BYTES)?.checked_add(layout.bytes));
-        let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
-        let limit = machine_memory().unwrap_or(u64::MAX);
-        if bytes > limit {
-            return Err(BuildError::MachineTooSmall { batch: bytes, memory: limit });
-        }
-        match layout {
-            _ if self.collate.is_some() => Ok(None),
-            Some(layout) if layout.bytes == 0 && schema.variable() > 0 => Ok(None),
-            Some(layout) if self.memory.is_none_or(|memory| layout.bytes as u64 <= memory) => {
-                Ok(Some(layout))
-            }
-            too_large => {
-                let batch = too_large.map_or(u64::MAX, |layout| layout.bytes as u64);
-                let budget = self.memory.unwrap_or(DEFAULT_BUDGET);
-                Err(BuildError::BudgetTooSmall { batch, budget })
-            }
-        }
-    }
-
-    /// How many batches are read ahead, and whether the one in the user's hands is one of them.
-    fn read_ahead(&self, workers: usize, batch_bytes: u64) -> (usize, bool) {
-        match (self.prefetch, self.memory) {
-            _ if workers == 0 => (1, false),
-            (Some(prefetch), _) => (prefetch, self.frugal),
-            (None, Some(_)) => (workers.max(4), false),
-            (None, None) => {
-                let prefetch = default_prefetch(workers, self.batch_size as usize, batch_bytes);
-                // In ready order, the next batch's samples take the place of those that are slow.
-                let in_order = self.delivery == Delivery::InOrder;
-                let busy = workers.min(usable_cores());
-                (prefetch, prefetch == 2 && in_order && is_frugal(busy, self.batch_size))
-            }
-        }
-    }
-
-    /// How many small batches go together.
-    fn bunch(
-        &self,
-        workers: usize,
-        prefetch: usize,
-        schema: &Schema,
-        layout: Option<&BatchLayout>,
-        plan: &Plan,
-    ) -> Bunch {
-        match (self.bunch, layout) {
-            (Some(size), _) => Bunch::of(size),
-            // Nothing but what a worker writes into the batch's slots is known beforehand.
-            (_, Some(layout))
-                if workers > 0
-                    && !plan.is_unbounded()
-                    && self.io_workers == 0
-                    && schema.variable() == 0
-                    && self.alters.is_empty() =>
-            {
-                match self.prefetch {
-                    Some(prefetch) => Bunch::new(layout.bytes, prefetch as u64, 1),
-                    None => Bunch::new(layout.bytes, plan.batches(), prefetch),
-                }
-            }
-            _ => Bunch::of(1),
-        }
-    }
-
-    /// Refuses what cannot be done to samples that come one after the other.
-    fn check_iterable(&self) -> Result<(), BuildError> {
-        if self.dataset.iterable().is_none() {
-            return Ok(());
-        }
-        let conflict =
-            |first, why| Err(BuildError::Conflict { first, second: "an iterable dataset", why });
-        if self.order != Order::Sequential {
-            let why = "its samples come as its iterator gives them; shuffle them there";
-            return conflict("order", why);
-        }
-        if self.boundary == Boundary::Pad {
-            let why = "the samples of the epoch's start are gone when its end is found; keep or drop the last batch";
-            return conflict("pad", why);
-        }
-        if self.delivery != Delivery::InOrder {
-            let why = "batches are of samples in their order; leave out `ready`";
-            return conflict("ready", why);
-        }
-        if !self.replay.is_empty() {
-            return conflict("replay", "only epochs in `ready` order are replayed; leave it out");
-        }
-        if self.on_error == OnError::Replace {
-            let why = "there is no other sample to take; use `skip` or `raise`";
-            return conflict("on_error = replace", why);
-        }
-        Ok(())
-    }
-
-    fn check(&self, plan: &Plan) -> Result<(), BuildError> {
-        let zero = |setting| Err(BuildError::Zero { setting });
-        if self.prefetch == Some(0) {
-            return zero("prefetch");
-        }
-        if self.epochs == Some(0) {
-            return zero("epochs");
-        }
-        if self.sample_timeout.is_some_and(|limit| limit.is_zero()) {
-            return zero("sample_timeout");
-        }
-        for (setting, threads) in [("workers", self.workers), ("io_workers", Some(self.io_workers))]
-        {
-            if let Some(got) = threads.filter(|threads| *threads > MOST_THREADS) {
-                let (got, limit) = (got as u64, MOST_THREADS as u64);
-                return Err(BuildError::TooLarge { setting, got, limit });
-            }
-        }
-        let limit = u64::from(u32::MAX);
-        if self.batch_size > limit {
-            return Err(BuildError::TooLarge {
-                setting: "batch_size",
-                got: self.batch_size,
-                limit,
-            });
-        }
-        let inline = self.workers == Some(0);
-        if inline && self.sample_timeout.is_some() {
-            let why =
-                "without workers nobody could go on while a sample hangs; use at least 1 worker";
-            return Err(BuildError::Conflict {
-                first: "sample_timeout",
-                second: "workers = 0",
-                why,
-            });
-        }
-        if inline && self.io_workers > 0 {
-            let why = "somebody must build what they load; use at least 1 worker";
-            return Err(BuildError::Conflict { first: "io_workers", second: "workers = 0", why });
-        }
-        if let Delivery::Ready { window } = self.delivery {
-            if window == 0 {
-                return zero("window");
-            }
-            if !self.replay.is_empty() {
-                let why = "a log is replayed in order; leave out `ready`";
-                return Err(BuildError::Conflict { first: "replay", second: "ready", why });
-            }
-        }
-        let fingerprint = plan.fingerprint();
-        for log in &self.replay {
-            if log.plan() != fingerprint || !log.is_complete(plan.samples()) {
-                return Err(BuildError::Log { epoch: log.epoch() });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How many batches are begun ahead unless the user says.
-///
-/// All workers fill one batch together, so few batches keep them busy: one that is finished, and as many
-/// as have a sample for each. More only bridge times of slow samples or slow storage; they are worth their
-/// memory while that is little.
-fn default_prefetch(workers: usize, batch_size: usize, batch_bytes: u64) -> usize {
-    const MODEST: u64 = 96 << 20;
-    let few = 1 + workers.div_ceil(batch_size);
-    let many = workers.max(4).max(few);
-    let cheap = MODEST.checked_div(batch_bytes).unwrap_or(u64::MAX);
-    usize::try_from(cheap).unwrap_or(usize::MAX).clamp(few, many)
-}
-
-/// Whether a third batch is not worth its memory where two are read ahead.
-///
-/// A loop like `for batch in loader` holds batch A until it has B. Workers that find nothing left to do for B, while
-/// others finish it, could begin C; that takes memory for a third batch, for good. What it buys is the time that workers
-/// would be idle at each batch's end, on average half a sample for all but the last. Up to one part in 32 of the time that a
-/// batch takes, that is not worth it.
-fn is_frugal(busy: usize, batch_size: u64) -> bool {
-    16 * (busy.saturating_sub(1) as u64) <= batch_size
-}
-
-/// The bytes of memory that the machine has, where it tells.
-fn machine_memory() -> Option<u64> {
-    #[cfg(unix)]
-    {
-        // SAFETY: `sysconf` only reads.
-        let (pages, bytes) =
-            unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-        u64::try_from(pages).ok()?.checked_mul(u64::try_from(bytes).ok()?)
-    }
-    #[cfg(not(unix))]
-    None
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_third_batch_is_for_many_workers_and_few_samples() {
-        let frugal = [(2, 64), (1, 4), (4, 64), (8, 64), (2, 8)];
-        let frugal = frugal.map(|(busy, batch_size)| is_frugal(busy, batch_size));
-        assert_eq!(frugal, [true, true, true, false, false]);
-    }
-
-    #[test]
-    fn large_batches_of_few_samples_still_keep_all_workers_busy() {
-        let megabytes = |n: u64| n << 20;
-        for (workers, batch_size, bytes, expected) in [
-            (8, 2, megabytes(200), 5),
-            (8, 1, megabytes(200), 9),
-            (8, 8, megabytes(200), 2),
-            (2, 64, megabytes(37), 2),
-            (2, 64, megabytes(30), 3),
-            (16, 64, megabytes(1), 16),
-            (1, 64, 0, 4),
-        ] {
-            assert_eq!(default_prefetch(workers, batch_size, bytes), expected);
-        }
     }
 }

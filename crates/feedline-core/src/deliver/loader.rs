@@ -1,4 +1,4 @@
-//! The loader as its user holds it, and the iterator over one epoch.
+//! The loader as its user holds it.
 //!
 //! # Consumers
 //!
@@ -24,16 +24,16 @@ use crate::crew::{Crew, GRACE};
 use crate::engine::{Engine, Stepped};
 use crate::error::{BuildError, Error, SampleError};
 use crate::flow::{Answer, Flow, Taken};
+use crate::measure::BatchTimes;
 use crate::measure::consumption::{Consumption, Delivered};
-use crate::measure::{BatchTimes, ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
 use crate::plan::{Order, Plan};
 use crate::process::Process;
 use crate::state::{Segment, State, StateError};
 use crate::sync::lock_std as lock;
-use crate::work::{Dataset, Local, Stage};
+use crate::work::{Dataset, Local};
 
 use super::builder::LoaderBuilder;
-use super::{BatchResult, OrderLog};
+use super::{BatchResult, Epoch, OrderLog};
 
 /// Loads a dataset in parallel and delivers it in batches, epoch by epoch.
 ///
@@ -60,9 +60,9 @@ use super::{BatchResult, OrderLog};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Loader {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
     crew: Crew,
-    consumption: Mutex<Consumption>,
+    pub(super) consumption: Mutex<Consumption>,
     turnstile: Mutex<Local>,
     home: Process,
     /// Tells its tokens from another loader's.
@@ -113,7 +113,7 @@ impl Loader {
     /// the next call then finds begun. Dropping the iterator before its end cancels what is in flight;
     /// the next call begins the epoch after it, unless nothing was delivered.
     pub fn epoch(&self) -> Epoch<'_> {
-        Epoch { loader: self, token: self.start_epoch(), over: false }
+        Epoch::new(self, self.start_epoch())
     }
 
     /// Begins the next epoch. For iterators that cannot borrow the loader.
@@ -401,7 +401,7 @@ impl Loader {
     }
 
     /// How many batches are left of the epoch of this token; none if it is void.
-    fn left_of(&self, token: EpochToken) -> Option<u64> {
+    pub(super) fn left_of(&self, token: EpochToken) -> Option<u64> {
         match self.check(token) {
             Ok(token) => self.engine.gate.look(|flow| flow.left_of(token)),
             Err(_) => Some(0),
@@ -442,77 +442,6 @@ impl Loader {
         let plan = self.engine.planned(order)?;
         Ok(self.engine.load(&plan, &state.in_order_of(&plan), forced)?)
     }
-
-    /// Everything that was measured so far.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        let engine = &self.engine;
-        let runner = &engine.runner;
-        let tallies = runner.tallies.iter().map(|tally| (tally, tally.stages()));
-        let mut totals = [const { None }; 3];
-        let mut workers = Vec::with_capacity(runner.tallies.len());
-        for (worker, (tally, stages)) in tallies.enumerate() {
-            workers.push(WorkerStats {
-                worker,
-                samples: tally.samples.load(Ordering::Relaxed),
-                jobs: tally.jobs.load(Ordering::Relaxed),
-                busy_ns: tally.busy_ns.load(Ordering::Relaxed),
-                idle_for_consumer_ns: tally.idle_for_consumer_ns.load(Ordering::Relaxed),
-                idle_without_work_ns: tally.idle_without_work_ns.load(Ordering::Relaxed),
-                stages: Stage::ALL.into_iter().zip(&stages).map(stage_stats).collect(),
-            });
-            for (total, stage) in totals.iter_mut().zip(stages) {
-                match total {
-                    None => *total = Some(stage),
-                    Some(total) => {
-                        total.bytes += stage.bytes;
-                        total.total_ns += stage.total_ns;
-                        let _ = total.times.add(&stage.times);
-                    }
-                }
-            }
-        }
-        let (imbalance, efficiency) = stats::balance(workers.iter().map(|w| w.busy_ns));
-        let (memory, prefetch, ready) =
-            engine.gate.look(|flow| (flow.memory(), flow.read_ahead(), flow.ready()));
-        let now_ns = engine.gate.now_ns();
-        let mut consumed = lock(&self.consumption);
-        consumed.fold();
-        Stats {
-            elapsed_ns: consumed.begun_ns.map_or(0, |begun| now_ns.saturating_sub(begun)),
-            batches: consumed.batches,
-            samples: consumed.samples,
-            bytes: consumed.bytes,
-            errors: runner.maker.journal.count(),
-            lost_workers: runner.maker.watchlist.lost.load(Ordering::Relaxed),
-            consumer: ConsumerStats {
-                step_ns: consumed.step_ns,
-                wait_ns: consumed.wait_ns,
-                handover_ns: consumed.handover_ns,
-                waits: Times::from(&consumed.waits),
-            },
-            stages: Stage::ALL.into_iter().zip(totals.iter().flatten()).map(stage_stats).collect(),
-            workers,
-            batch_parts: consumed.parts,
-            recent_batches: consumed.recent.clone(),
-            occupancy: consumed.occupancy.points().to_vec(),
-            imbalance,
-            efficiency,
-            steals: engine.policy.steals(),
-            memory,
-            prefetch,
-            ready,
-        }
-    }
-}
-
-fn stage_stats((stage, tally): (Stage, &crate::measure::tally::StageTally)) -> StageStats {
-    StageStats {
-        stage,
-        bytes: tally.bytes,
-        total_ns: tally.total_ns,
-        times: Times::from(&tally.times),
-    }
 }
 
 impl Drop for Loader {
@@ -527,47 +456,5 @@ impl std::fmt::Debug for Loader {
             .field("plan", &self.engine.plan())
             .field("workers", &self.engine.workers)
             .finish_non_exhaustive()
-    }
-}
-
-/// The batches of one epoch. Dropping it half-way cancels the rest.
-#[derive(Debug)]
-pub struct Epoch<'a> {
-    loader: &'a Loader,
-    token: EpochToken,
-    /// Set by errors that end the epoch, as opposed to those that cost a batch.
-    over: bool,
-}
-
-impl Iterator for Epoch<'_> {
-    type Item = Result<Batch, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.over {
-            return None;
-        }
-        let next = self.loader.next(self.token);
-        let goes_on = match &next {
-            None => false,
-            Some(Ok(_)) => true,
-            Some(Err(error)) => !error.ends_the_epoch(),
-        };
-        self.over = !goes_on;
-        next
-    }
-
-    /// Exact, unless the dataset is iterable: a batch that cannot be made counts, as it comes as an error.
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = if self.over { Some(0) } else { self.loader.left_of(self.token) };
-        let Some(left) = left else { return (0, None) };
-        (usize::try_from(left).unwrap_or(usize::MAX), usize::try_from(left).ok())
-    }
-}
-
-impl std::iter::FusedIterator for Epoch<'_> {}
-
-impl Drop for Epoch<'_> {
-    fn drop(&mut self) {
-        self.loader.cancel(self.token);
     }
 }

@@ -2,19 +2,25 @@
 //!
 //! Which batch is next, and whose it is, is decided by `flow`; here it is handed out, and what that took is measured.
 //!
-//! Uses every other room: the builder is where they are made.
+//! Uses every other room: `wiring.rs` is where they are made.
 
 mod batch_result;
 mod batch_sampler;
 mod builder;
+mod checks;
+mod epoch;
 mod loader;
 mod log;
+mod read_ahead;
+mod statistics;
+mod wiring;
 
 use serde::{Deserialize, Serialize};
 
 pub use batch_sampler::BatchSampler;
 pub use builder::LoaderBuilder;
-pub use loader::{Epoch, EpochToken, Loader, Next};
+pub use epoch::Epoch;
+pub use loader::{EpochToken, Loader, Next};
 pub use log::OrderLog;
 
 pub(crate) use batch_result::BatchResult;

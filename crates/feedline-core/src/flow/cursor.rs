@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::state::{Course, Start, Undelivered};
+use crate::state::{BatchPlace, Course, Start, Undelivered};
 
 /// Where delivery is: which batch is next, and whose it is.
 pub(crate) struct Cursor {
@@ -41,6 +41,11 @@ impl Cursor {
             end: None,
             iterator: start.iterator.clone(),
         }
+    }
+
+    /// The batch that is next.
+    pub(crate) fn place(&self) -> BatchPlace {
+        BatchPlace { epoch: self.epoch, number: self.number }
     }
 
     /// How many batches are left of the epoch; `None` while nobody knows.

@@ -59,147 +59,36 @@
 //! taken and the position moves on. So a thread that waits with an older token cannot take a batch of the epoch
 //! that was begun meanwhile, even though it is of the same generation.
 
+mod admission;
 mod bunch;
 mod bytes;
 mod cursor;
+mod effects;
 mod event_count;
 mod gate;
 #[cfg(all(test, not(loom)))]
 mod iterable_test;
 mod ledger;
+mod rules;
 #[cfg(all(test, not(loom)))]
 mod test;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::state::{Course, Start};
+use crate::state::{BatchPlace, Course, Start};
 
 use bytes::Bytes;
+use effects::ALL;
 
 pub(crate) use bunch::Bunch;
 pub use bytes::MemoryStats;
 pub(crate) use cursor::Cursor;
+pub(crate) use effects::{Answer, BatchId, Effects, Finished, Opening};
 pub(crate) use event_count::{EventCount, Ticket};
 pub(crate) use gate::{Gate, Taken};
 pub(crate) use ledger::{Charge, Ledger};
-
-/// What was decided when the loader was built.
-#[derive(Clone, Debug)]
-pub(crate) struct Rules {
-    /// How many batches, or bunches of them, are read ahead.
-    pub(crate) prefetch: usize,
-    /// Whether `prefetch` counts bunches.
-    pub(crate) elastic: bool,
-    /// Whether a batch in the user's hands is one of those read ahead.
-    pub(crate) frugal: bool,
-    pub(crate) bunch: Bunch,
-    /// How many bytes may be undelivered or idle.
-    pub(crate) budget: u64,
-    /// What a batch takes when it is opened.
-    pub(crate) batch_bytes: u64,
-    /// Whether samples take bytes of which nobody knows how many beforehand.
-    pub(crate) loose: bool,
-    /// Whether they are padded to the longest, so that each takes what the largest does.
-    pub(crate) padded: bool,
-    /// In ready order: how many batches' worth of samples may be begun beyond the oldest that is not done.
-    pub(crate) window: Option<u64>,
-    /// Begin no epoch from this one on.
-    pub(crate) epochs: Option<u64>,
-    /// Begin no epoch before it is asked for.
-    pub(crate) apart: bool,
-    pub(crate) batch_size: u64,
-}
-
-/// Which batch.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BatchId {
-    pub(crate) generation: u64,
-    /// Its place among the batches of its generation.
-    pub(crate) turn: u64,
-    pub(crate) epoch: u64,
-    /// Its place among the batches of its epoch.
-    pub(crate) number: u64,
-}
-
-/// A batch that waits to be delivered.
-#[derive(Debug)]
-pub(crate) struct Finished<T> {
-    pub(crate) batch: T,
-    /// Which positions it has, where they are not simply the next ones.
-    pub(crate) positions: Vec<u64>,
-    /// The bytes of its blocks, which become the user's.
-    pub(crate) bytes: u64,
-}
-
-/// What the consumer is told.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer<T> {
-    /// The next batch, and how many finished ones wait behind it.
-    Batch(T, usize),
-    /// It is not there yet. Ask again when woken, or at this time.
-    Wait { until_ns: Option<u64> },
-    /// The epoch is over.
-    End,
-    /// Another epoch was begun.
-    Superseded,
-    /// The loader was told to begin no further epoch.
-    NoMoreEpochs(u64),
-    /// The loader was closed, or one of its own threads panicked with these words.
-    Closed(Option<Arc<str>>),
-}
-
-/// What a worker that wants to open a batch is told.
-pub(crate) enum Opening {
-    /// This one. Its bytes are set aside.
-    Batch {
-        id: BatchId,
-        course: Course,
-        /// Whether nothing else can make room for it.
-        last_hope: bool,
-        /// Where the iterator of an iterable dataset goes on, if this is the generation's first batch and it can tell.
-        iterator: Option<Arc<str>>,
-    },
-    /// Read-ahead or the budget is used up.
-    Full,
-    /// There is nothing to open.
-    Nothing,
-    /// The loader is being dropped.
-    Stopped,
-}
-
-/// What is to be done, once the lock is released.
-#[must_use = "whoever should be woken would sleep on"]
-#[derive(Debug)]
-pub(crate) struct Effects<T, J> {
-    /// How many workers to wake, at most.
-    pub(crate) wake_workers: usize,
-    pub(crate) wake_consumer: bool,
-    /// How many idle bytes must go.
-    pub(crate) evict: u64,
-    /// What nobody wants any more.
-    pub(crate) dropped: (Vec<T>, Vec<J>),
-}
-
-impl<T, J> Default for Effects<T, J> {
-    fn default() -> Self {
-        Effects {
-            wake_workers: 0,
-            wake_consumer: false,
-            evict: 0,
-            dropped: (Vec::new(), Vec::new()),
-        }
-    }
-}
-
-impl<T, J> Effects<T, J> {
-    fn wake(workers: usize) -> Self {
-        Effects { wake_workers: workers, ..Effects::default() }
-    }
-}
-
-/// Everybody.
-const ALL: usize = usize::MAX;
+pub(crate) use rules::Rules;
 
 /// A batch whose samples are not all made.
 struct Unfinished {
@@ -216,7 +105,7 @@ pub(crate) struct Flow<T, J> {
     generation: u64,
     cursor: Cursor,
     /// Which batch is opened next; `None` while nothing is wanted.
-    next: Option<(u64, u64)>,
+    next: Option<BatchPlace>,
     opened: u64,
     delivered: u64,
     let_go: u64,
@@ -326,7 +215,7 @@ impl<T, J> Flow<T, J> {
         self.awaited = 0;
         let mut effects = Effects { wake_consumer: true, ..Effects::default() };
         if restarts {
-            effects = self.restart(Some((self.cursor.epoch, self.cursor.number)));
+            effects = self.restart(Some(self.cursor.place()));
             effects.wake_workers = ALL;
         }
         (self.cursor.token, restarts, effects)
@@ -468,7 +357,7 @@ impl<T, J> Flow<T, J> {
     }
 
     /// Begins a new generation at `next`.
-    fn restart(&mut self, next: Option<(u64, u64)>) -> Effects<T, J> {
+    fn restart(&mut self, next: Option<BatchPlace>) -> Effects<T, J> {
         self.generation += 1;
         self.next = next;
         self.opened = 0;
@@ -494,7 +383,7 @@ impl<T, J> Flow<T, J> {
         if self.stopped {
             return Opening::Stopped;
         }
-        let Some((epoch, number)) = self.wanted() else { return Opening::Nothing };
+        let Some(BatchPlace { epoch, number }) = self.wanted() else { return Opening::Nothing };
         if !self.has_room() {
             return Opening::Full;
         }
@@ -537,10 +426,10 @@ impl<T, J> Flow<T, J> {
         if generation != self.generation || self.stopped {
             return None;
         }
-        debug_assert_eq!(self.next.map(|(_, number)| number), Some(batches));
+        debug_assert_eq!(self.next.map(|next| next.number), Some(batches));
         let has_next = self.rules.epochs.is_none_or(|epochs| self.cursor.epoch + 1 < epochs);
         let goes_on = self.cursor.found_end(batches, has_next);
-        self.next = goes_on.then_some((self.cursor.epoch, 0));
+        self.next = goes_on.then_some(BatchPlace { epoch: self.cursor.epoch, number: 0 });
         let wake_workers = usize::from(goes_on);
         Some(Effects { wake_consumer: !goes_on, wake_workers, ..Effects::default() })
     }
@@ -594,19 +483,19 @@ impl<T, J> Flow<T, J> {
     }
 
     fn step_past(&mut self, id: BatchId) {
-        debug_assert_eq!((id.turn, Some((id.epoch, id.number))), (self.opened, self.next));
+        debug_assert_eq!((id.turn, Some(id.place())), (self.opened, self.next));
         self.opened += 1;
         self.next = Some(match id.number + 1 < self.cursor.course.batches(id.epoch) {
-            true => (id.epoch, id.number + 1),
-            false => (id.epoch + 1, 0),
+            true => BatchPlace { epoch: id.epoch, number: id.number + 1 },
+            false => BatchPlace { epoch: id.epoch + 1, number: 0 },
         });
     }
 
     /// Which batch is opened next: none after the last epoch, and while nothing is asked for.
-    fn wanted(&self) -> Option<(u64, u64)> {
+    fn wanted(&self) -> Option<BatchPlace> {
         let limit = self.rules.epochs.unwrap_or(u64::MAX);
         let is_begun = |epoch| self.cursor.running && epoch == self.cursor.epoch;
-        self.next.filter(|(epoch, _)| *epoch < limit && (!self.rules.apart || is_begun(*epoch)))
+        self.next.filter(|next| next.epoch < limit && (!self.rules.apart || is_begun(next.epoch)))
     }
 
     fn has_room(&self) -> bool {
@@ -624,79 +513,6 @@ impl<T, J> Flow<T, J> {
             return self.opened == self.delivered;
         };
         self.bytes.fits(self.rules.batch_bytes.saturating_add(loose))
-    }
-
-    // ---- bytes that nobody knows beforehand
-
-    /// Whether a job of the batch of this turn may be begun.
-    fn admits(&self, turn: u64) -> bool {
-        let is_oldest = self.unfinished.front().is_none_or(|oldest| turn <= oldest.turn);
-        is_oldest || self.to_come(turn, 0).is_some_and(|loose| self.bytes.fits(loose))
-    }
-
-    /// What the samples of batches up to this turn, and some more, may still take. `None` while nobody knows.
-    fn to_come(&self, turn: u64, more: u64) -> Option<u64> {
-        if !self.rules.loose {
-            return Some(0);
-        }
-        let largest = self.bytes.largest_sample()?;
-        let older = self.unfinished.iter().take_while(|unfinished| unfinished.turn <= turn);
-        let samples: u64 = older.map(|unfinished| unfinished.samples_left).sum();
-        Some(samples.saturating_add(more).saturating_mul(largest))
-    }
-
-    /// A worker has a job of the batch of this turn in hand. If it may not begin it, the job is held back.
-    pub(crate) fn admit(&mut self, generation: u64, turn: u64, job: J) -> Option<J> {
-        if generation != self.generation || self.admits(turn) {
-            // A stale job is let go of by whoever has it.
-            return Some(job);
-        }
-        self.wants_bytes = true;
-        self.ever_held += 1;
-        self.held.insert((turn, self.ever_held), job);
-        None
-    }
-
-    /// A job that was held back and may be begun now.
-    pub(crate) fn release(&mut self) -> Option<J> {
-        let turn = self.held.first_key_value()?.0.0;
-        if !self.admits(turn) {
-            self.wants_bytes = true;
-            return None;
-        }
-        self.held.pop_first().map(|(_, job)| job)
-    }
-
-    /// So many samples of a batch were made; they took so many bytes that have no place in its block, the
-    /// largest of them so many. Returns how many are booked.
-    pub(crate) fn made(
-        &mut self,
-        (generation, turn): (u64, u64),
-        samples: u64,
-        bytes: u64,
-        largest: u64,
-    ) -> (u64, Effects<T, J>) {
-        let was_known = self.bytes.largest_sample().is_some();
-        if self.rules.loose {
-            self.bytes.learn(samples, largest);
-        }
-        let bytes = match self.bytes.largest_sample() {
-            Some(largest) if self.rules.padded => bytes.max(samples.saturating_mul(largest)),
-            _ => bytes,
-        };
-        let evict = self.bytes.add(bytes);
-        let oldest = self.unfinished.front().map(|oldest| oldest.turn);
-        if generation == self.generation {
-            let at = oldest.and_then(|oldest| turn.checked_sub(oldest));
-            if let Some(unfinished) = at.and_then(|at| self.unfinished.get_mut(at as usize)) {
-                unfinished.samples_left = unfinished.samples_left.saturating_sub(samples);
-            }
-            self.drop_finished();
-        }
-        let moved = oldest != self.unfinished.front().map(|oldest| oldest.turn);
-        let wakes = moved || !was_known;
-        let wake_workers = if wakes { self.wake_for_bytes() } else { 0 };
-        (bytes, Effects { wake_workers, evict, ..Effects::default() })
     }
 
     // ---- finished batches
@@ -736,51 +552,5 @@ impl<T, J> Flow<T, J> {
     fn is_enough(&self) -> bool {
         let is_there = matches!(self.buffer.front(), Some(Some(_)));
         is_there && self.awaited > 0 && self.ready >= self.awaited
-    }
-
-    // ---- the pool
-
-    /// A block was taken, new or idle before, for bytes that were counted already.
-    pub(crate) fn took(&mut self, capacity: u64, reused: bool, in_place_of: u64) -> Effects<T, J> {
-        self.bytes.took(capacity, reused);
-        self.bytes.remove(in_place_of);
-        Effects { evict: self.bytes.add(capacity), ..Effects::default() }
-    }
-
-    /// The system refused the block just taken.
-    pub(crate) fn did_not_take(&mut self, capacity: u64) -> Effects<T, J> {
-        self.bytes.did_not_take();
-        let effects = self.freed(capacity);
-        // Whoever asked for it tries again when something was freed.
-        self.wants_bytes = true;
-        effects
-    }
-
-    /// Loose bytes are no more.
-    pub(crate) fn freed(&mut self, bytes: u64) -> Effects<T, J> {
-        self.bytes.remove(bytes);
-        Effects::wake(self.wake_for_bytes())
-    }
-
-    /// A block is no longer used. Returns whether it is kept for the next batch.
-    pub(crate) fn returned(&mut self, capacity: u64, delivered: bool) -> (bool, Effects<T, J>) {
-        let keep = self.bytes.give_back(capacity, delivered, !self.stopped);
-        // (Of whichever generation: to let go of one too many too early only costs memory.)
-        let let_go = if delivered { self.let_go(1) } else { 0 };
-        (keep, Effects::wake(let_go.max(self.wake_for_bytes())))
-    }
-
-    /// Idle blocks were freed.
-    pub(crate) fn evicted(&mut self, bytes: u64) {
-        self.bytes.evicted(bytes);
-    }
-
-    /// How many workers to wake because bytes are free, or another batch is the oldest.
-    fn wake_for_bytes(&mut self) -> usize {
-        if !std::mem::take(&mut self.wants_bytes) {
-            return 0;
-        }
-        // Held jobs, and the window, may concern all; room for a batch one, who wakes others in turn.
-        if self.held.is_empty() && self.rules.window.is_none() { 1 } else { ALL }
     }
 }

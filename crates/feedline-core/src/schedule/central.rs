@@ -1,7 +1,9 @@
 //! One queue for all workers: the balance is perfect, the lock is shared.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::sync::lock_std;
 
 use super::{Job, Policy};
 
@@ -15,7 +17,7 @@ impl<T> Central<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Job<T>>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_std(&self.queue)
     }
 }
 

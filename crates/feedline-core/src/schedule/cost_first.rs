@@ -14,7 +14,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::sync::lock_std;
 
 use super::costs::Ema;
 use super::{Job, Policy};
@@ -77,7 +79,7 @@ impl<T> CostFirst<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_std(&self.shared)
     }
 }
 

@@ -7,6 +7,15 @@ use crate::plan::{EpochPlan, EpochShare, Plan};
 
 use super::{Segment, Start};
 
+/// Which batch of which epoch.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchPlace {
+    /// The epoch.
+    pub epoch: u64,
+    /// Its place among the batches of its epoch, or of what is left of it.
+    pub number: u64,
+}
+
 /// Which batches come after which. Cheap to clone; whoever needs it has its own, so that nobody has to
 /// ask for a lock to know where an epoch ends.
 #[derive(Clone)]
@@ -106,11 +115,12 @@ impl Course {
     }
 
     /// How many batches come between the first and the second.
-    pub(crate) fn turns(&self, from: (u64, u64), to: (u64, u64)) -> u64 {
-        if from.0 == to.0 {
-            return to.1 - from.1;
+    pub(crate) fn turns(&self, from: BatchPlace, to: BatchPlace) -> u64 {
+        if from.epoch == to.epoch {
+            return to.number - from.number;
         }
-        self.batches(from.0) - from.1 + (to.0 - from.0 - 1) * self.plan.batches() + to.1
+        let between = (to.epoch - from.epoch - 1) * self.plan.batches();
+        self.batches(from.epoch) - from.number + between + to.number
     }
 }
 

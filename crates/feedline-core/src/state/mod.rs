@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Boundary, Plan, Remaining};
 
+pub use course::BatchPlace;
 pub use error::StateError;
 
 pub(crate) use course::{Course, Positions};

@@ -1,5 +1,7 @@
 //! How much memory a point needs, before it is tried.
 
+use feedline_core::LoaderBuilder;
+
 /// What an interpreter with its libraries and the loader's own state take.
 const BASE: u64 = 700 << 20;
 
@@ -7,7 +9,7 @@ const BASE: u64 = 700 << 20;
 const WORKER_PROCESS: u64 = 80 << 20;
 
 /// What `feedline.Loader` lets undelivered batches take unless told otherwise.
-const BUDGET: u64 = 2 << 30;
+const BUDGET: u64 = LoaderBuilder::DEFAULT_MEMORY;
 
 pub(super) struct Need<'a> {
     pub(super) contestant: &'a str,
