@@ -115,6 +115,6 @@ pub use pictures::{
     PicturesError, RowTable, Rows,
 };
 #[cfg(feature = "npy")]
-pub use reading::{KEY, Reading, ReadingError, parse_label};
+pub use reading::{KEY, Reading, ReadingError};
 pub use select::Select;
 pub use zip::Zip;

@@ -176,7 +176,7 @@ impl Reading {
 }
 
 /// The number that a part such as `cls` holds.
-pub fn parse_label(part: &str, bytes: &[u8]) -> Result<i64, ReadingError> {
+fn parse_label(part: &str, bytes: &[u8]) -> Result<i64, ReadingError> {
     let digits = bytes.trim_ascii();
     let number = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<i64>().ok());
     number.ok_or_else(|| {

@@ -175,8 +175,7 @@ impl Action {
     }
 
     /// Whether masks, boxes and keypoints follow it.
-    #[must_use]
-    pub fn moves_pixels(&self) -> bool {
+    pub(crate) fn moves_pixels(&self) -> bool {
         !matches!(
             self,
             Action::Tone(_)

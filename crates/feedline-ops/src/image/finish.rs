@@ -73,7 +73,7 @@ enum ByteTables {
 
 /// Which sides of a picture change places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flips {
+pub(crate) struct Flips {
     /// Left becomes right.
     pub horizontal: bool,
     /// Top becomes bottom.
@@ -159,7 +159,7 @@ impl Finish {
     }
 
     /// The same for the mirrored picture.
-    pub fn write_flipped(
+    pub(crate) fn write_flipped(
         &self,
         pixels: &[u8],
         (height, width): (usize, usize),

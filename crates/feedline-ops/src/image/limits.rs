@@ -18,9 +18,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// No limits but those of the machine.
-    pub const NONE: Self = Self { pixels: u64::MAX, bytes: u64::MAX };
-
     /// Refuses a picture of this size whose pixels take `depth` bytes each.
     pub(super) fn check(&self, width: u32, height: u32, depth: u64) -> Result<(), ImageError> {
         let pixels = u64::from(width) * u64::from(height);

@@ -21,7 +21,7 @@ pub enum Orientation {
 impl Orientation {
     /// The orientation of an EXIF block that starts with its byte order (`II` or `MM`). A broken block and one
     /// that does not say mean upright: broken EXIF is common and the pixels are fine.
-    pub fn of_exif(block: &[u8]) -> Self {
+    pub(crate) fn of_exif(block: &[u8]) -> Self {
         match image::metadata::Orientation::from_exif_chunk(block) {
             Some(found) => Self::from_exif(found.to_exif()),
             None => Self::Upright,

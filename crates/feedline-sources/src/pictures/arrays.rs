@@ -1,6 +1,6 @@
 //! Images that lie as arrays of bytes in another dataset: transformed as files are, without decoding.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use feedline_core::plan::Stream;
 use feedline_core::{
@@ -8,6 +8,8 @@ use feedline_core::{
     Scratch, Stage,
 };
 use feedline_ops::image::{Drawn, ImageError, Program, Size, move_boxes, move_points};
+
+use crate::sync::lock;
 
 use super::image_field::{Axes, ImageField};
 use super::{BUFFERS, KEPT, PicturesError, StreamDraw, WorkerBuffers, beside, fields};
@@ -224,7 +226,7 @@ impl ImageArrays {
     }
 
     fn scratch(&self) -> Result<Scratch, Cause> {
-        let spare = self.scratches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = lock(&self.scratches).pop();
         match spare {
             Some(scratch) => Ok(scratch),
             None => Ok(Scratch::new(self.inner.fields())?),
@@ -233,7 +235,7 @@ impl ImageArrays {
 
     fn keep(&self, mut scratch: Scratch) {
         scratch.shrink();
-        self.scratches.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        lock(&self.scratches).push(scratch);
     }
 
     /// Writes every field; returns the size of the image before.

@@ -48,6 +48,7 @@ use feedline_core::{Cause, Dataset, Field, Iterable, Sample, SampleIndex, Sample
 use feedline_ops::image::{Decoder, Draw, Drawn, Picture, Program, Size, Workbench};
 
 use crate::some_parts::{FieldSource, SomeParts};
+use crate::zip::{LENGTH, NOT_OURS};
 use crate::{Encoded, Reading};
 
 pub use arrays::ImageArrays;
@@ -124,9 +125,6 @@ impl Draw for StreamDraw {
 
 /// Pixels up to which a worker keeps its buffers: one huge picture must not cost memory for ever.
 const KEPT: usize = 1 << 24;
-
-/// Bytes of the length that is appended where a mask comes from beside.
-const LENGTH: usize = size_of::<u64>();
 
 impl Pictures {
     /// The first part of each sample, made into a tensor by `program`.
@@ -207,10 +205,9 @@ impl Pictures {
         if !matches!(self.masks, Some(Masks::Beside(_))) {
             return Ok((raw, &[]));
         }
-        let not_ours = || Cause::from("raw bytes that were not loaded by this dataset");
-        let (rest, length) = raw.split_last_chunk::<LENGTH>().ok_or_else(not_ours)?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| not_ours())?;
-        rest.split_at_checked(length).ok_or_else(not_ours)
+        let (rest, length) = raw.split_last_chunk::<LENGTH>().ok_or(NOT_OURS)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| NOT_OURS)?;
+        Ok(rest.split_at_checked(length).ok_or(NOT_OURS)?)
     }
 
     /// Writes every field; returns the size of the picture as it is in its file.

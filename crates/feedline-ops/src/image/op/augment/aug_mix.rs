@@ -2,7 +2,7 @@
 //!
 //! D. Hendrycks et al., "AugMix: A Simple Data Processing Method to Improve Robustness and Uncertainty", 2020.
 
-use super::change::{Change, Shift, Space};
+use super::change::{BINS, Change, Shift, Space};
 use super::{Operation, OperationError};
 use crate::image::action::{Action, Fill, Mix, Size};
 use crate::image::draw::Draw;
@@ -20,7 +20,6 @@ pub struct AugMix {
 }
 
 const NAME: &str = "aug_mix";
-const BINS: usize = 10;
 
 impl AugMix {
     /// `width` copies, each after `depth` changes (one to three, drawn for each, if there is none) of a strength of

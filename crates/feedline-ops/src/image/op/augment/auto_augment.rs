@@ -6,7 +6,7 @@ use super::change::Change::{
     self, AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate,
     Sharpness, ShearX, ShearY, Solarize, TranslateX, TranslateY,
 };
-use super::change::Space;
+use super::change::{BINS, Space};
 use super::{Operation, OperationError};
 use crate::image::action::{Action, Fill, Size};
 use crate::image::draw::Draw;
@@ -43,8 +43,6 @@ impl AutoAugmentPolicy {
 
 /// Two changes, each with its probability and its strength, a number below [`BINS`].
 type SubPolicy = [(Change, f64, usize); 2];
-
-const BINS: usize = 10;
 
 /// Applies one of a policy's 25 pairs of changes.
 #[derive(Clone, Debug, PartialEq)]

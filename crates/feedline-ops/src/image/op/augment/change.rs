@@ -5,6 +5,9 @@ use crate::image::act::Tone;
 use crate::image::action::{Action, Fill, Size};
 use crate::image::draw::Draw;
 
+/// Steps of strength of AutoAugment and AugMix.
+pub(super) const BINS: usize = 10;
+
 macro_rules! changes {
     ($($name:ident),*) => {
         /// One of torchvision's changes, by its name.
