@@ -11,9 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::call::{Callee, Functions};
+use crate::epoch::strings;
 use crate::errors::Raised;
 use crate::function::keep_interrupt;
-use crate::loader::strings;
 use crate::output::Output;
 use crate::record::{FUNCTION, describe, split};
 use crate::state::{CallKey, Making};

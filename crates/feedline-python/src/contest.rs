@@ -1,7 +1,7 @@
 //! The measuring tool, step by step: Python calls its functions between the steps.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use feedline_bench::{
     Agreement, BenchError, Digest, OrderedDigest, Outcome, Recorder, Rounds, Settings, SystemProbe,
@@ -10,6 +10,8 @@ use feedline_bench::{
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use crate::sync::lock;
 
 /// A contest in progress.
 #[pyclass(frozen, module = "feedline._feedline")]
@@ -23,7 +25,7 @@ fn refuse(error: &BenchError) -> PyErr {
 
 impl NativeContest {
     fn with<R>(&self, step: impl FnOnce(&mut Rounds) -> Result<R, BenchError>) -> PyResult<R> {
-        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rounds = lock(&self.rounds);
         step(&mut rounds).map_err(|e| refuse(&e))
     }
 }

@@ -1,9 +1,11 @@
 //! What a view of a batch's memory keeps alive, and where it looks.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use feedline::DType;
 use smallvec::SmallVec;
+
+use crate::sync::lock;
 
 /// Where a view looks, and as what.
 #[derive(Clone, PartialEq, Eq)]
@@ -53,20 +55,16 @@ impl Hold {
 
     /// Fills an empty share. One that is full keeps what it has.
     pub(crate) fn fill(&self, array: feedline::Array) {
-        self.lock().get_or_insert(array);
+        lock(&self.0).get_or_insert(array);
     }
 
     /// The name of the array.
     pub(crate) fn name(&self) -> String {
-        self.lock().as_ref().map_or("", feedline::Array::name).into()
+        lock(&self.0).as_ref().map_or("", feedline::Array::name).into()
     }
 
     /// Whether anybody else has a share.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<feedline::Array>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

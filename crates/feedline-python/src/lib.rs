@@ -11,7 +11,9 @@
 //! | `iterable.rs` | samples of a Python iterator |
 //! | `batch_function.rs` | batches to a Python function and back |
 //! | `call.rs` | calls from worker threads; who owns what is called |
-//! | `loader.rs` | batches; waiting, signals, closing at exit |
+//! | `loader.rs`, `describe.rs` | loaders, and their settings |
+//! | `epoch.rs` | batches; waiting, signals |
+//! | `closing.rs` | nothing: how loaders end, also with the interpreter |
 //! | `array.rs`, `dlpack.rs` | memory, as views |
 //! | `measures.rs` | what was measured |
 //! | `state.rs` | states, and which sample a worker is at |
@@ -24,9 +26,12 @@ mod allocator;
 mod array;
 mod batch_function;
 mod call;
+mod closing;
 mod contest;
+mod describe;
 mod dlpack;
 mod encoded;
+mod epoch;
 mod errors;
 mod function;
 mod hold;
@@ -44,6 +49,7 @@ mod record;
 mod settings;
 mod source;
 mod state;
+mod sync;
 mod trace;
 #[cfg(target_os = "linux")]
 mod transport;
@@ -61,11 +67,15 @@ pub mod _feedline {
     #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]
+    use crate::closing::close_all;
+    #[pymodule_export]
     use crate::contest::{NativeContest, NativeDigest};
     #[pymodule_export]
     use crate::encoded::{expand_braces, open_tar};
     #[pymodule_export]
-    use crate::loader::{NativeEpoch, NativeLoader, close_all};
+    use crate::epoch::NativeEpoch;
+    #[pymodule_export]
+    use crate::loader::NativeLoader;
     #[pymodule_export]
     use crate::measures::Measures;
     #[cfg(target_os = "linux")]

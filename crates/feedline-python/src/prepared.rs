@@ -13,12 +13,13 @@
 //!
 //! Making a view may run Python code and let other threads in, so the lock is not held meanwhile.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::hold::{Hold, Spot};
+use crate::sync::lock;
 
 /// How many views are made at once. The more, the less the first one's misses matter.
 const AT_ONCE: usize = 32;
@@ -72,7 +73,7 @@ impl Prepared {
         array: feedline::Array,
         maker: &impl MakeView,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut places = self.lock();
+        let mut places = lock(&self.0);
         let Some(place) = places.find(&array) else {
             let spot = Spot::of(&array);
             let forgotten = places.remember(spot.clone());
@@ -98,7 +99,7 @@ impl Prepared {
                 _ => break,
             }
         }
-        let mut places = self.lock();
+        let mut places = lock(&self.0);
         // Another thread may have been here meanwhile.
         match places.places.iter_mut().find(|place| place.spot == spot) {
             Some(place) if place.views.is_empty() => place.views = views,
@@ -108,10 +109,6 @@ impl Prepared {
             }
         }
         Ok(now)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WaitingViews> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,7 +21,6 @@ use crate::call::Functions;
 use crate::function::{Inferred, PyMap};
 use crate::in_memory::InMemory;
 use crate::iterable::PyIterable;
-use crate::loader::MixedParts;
 use crate::pictures::{Call, LAYOUTS};
 use crate::settings::choice;
 use crate::trace::Trace;
@@ -33,7 +32,7 @@ use crate::{encoded, errors, pictures};
 pub struct Source {
     dataset: Arc<dyn Dataset>,
     /// Set where the dataset is a mixture: its parts and their weights.
-    parts: Option<MixedParts>,
+    parts: Option<Vec<plan::Part>>,
     /// Set where samples are just what a file holds: what operations that decode take instead of the
     /// dataset.
     encoded: Option<Arc<dyn Encoded>>,
