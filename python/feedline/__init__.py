@@ -22,7 +22,8 @@ from feedline.gallery import Gallery
 from feedline.iterables import iterable
 from feedline.joining import concat, mix
 from feedline.loader import Loader
-from feedline.pictures import Images, images
+from feedline.picture_sources import images
+from feedline.pictures import Images
 from feedline.pipeline import Pipeline
 from feedline.randomness import rng
 from feedline.shards import tar

@@ -13,6 +13,8 @@ from feedline.recipes import Portable, Recipe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from feedline.pipeline.base import PipelineBase
+
 __all__ = ["changed", "check_order", "iterable"]
 
 # What a factory may take, by keyword.
@@ -137,7 +139,7 @@ def _iterable(
 
 
 def changed(
-    before: Pipeline,
+    before: PipelineBase,
     change: Literal["take", "skip", "shuffle"],
     count: int,
     stages: tuple[str, ...],

@@ -54,6 +54,17 @@ def test_pictures_refuse_a_setting_that_they_do_not_have(images):
         images._encoded.pictures([[]], given | {"boxes_rows": "short"})
 
 
+def test_arrays_of_images_refuse_a_setting_that_they_do_not_have():
+    images = feedline.arrays(np.zeros((4, 8, 8, 3), np.uint8)).images()
+    given = {name: value for name, value in images._settings.items() if name != "named"}
+    with pytest.raises(TypeError, match=r"images has no setting 'color'; there are .*layout"):
+        images._encoded.pictures([[]], given | {"color": "rgb"})
+    for missing in given:
+        rest = {name: value for name, value in given.items() if name != missing}
+        with pytest.raises(TypeError, match=f'images needs the setting "{missing}"'):
+            images._encoded.pictures([[]], rest)
+
+
 CALLS = [
     lambda x: x.random_resized_crop(8),
     lambda x: x.resize((8, 8)),
@@ -70,6 +81,20 @@ CALLS = [
     lambda x: x.random_affine(3),
     lambda x: x.gaussian_blur(3),
     lambda x: x.rand_augment(),
+    lambda x: x.auto_augment(),
+    lambda x: x.trivial_augment_wide(),
+    lambda x: x.aug_mix(),
+    lambda x: x.random_perspective(),
+    lambda x: x.elastic(),
+    lambda x: x.random_invert(),
+    lambda x: x.random_posterize(4),
+    lambda x: x.random_solarize(128),
+    lambda x: x.random_adjust_sharpness(2),
+    lambda x: x.random_autocontrast(),
+    lambda x: x.random_equalize(),
+    lambda x: x.random_apply(lambda y: y.flip()),
+    lambda x: x.random_choice(lambda y: y.flip(), lambda y: y.random_grayscale()),
+    lambda x: x.random_order(lambda y: y.flip(), lambda y: y.random_grayscale()),
     lambda x: x.random_erasing(),
     lambda x: x.to_dtype("float32"),
     lambda x: x.normalize(),

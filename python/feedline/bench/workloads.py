@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from feedline.image_operations.finish import IMAGENET_MEAN, IMAGENET_STD
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Delay", "ImageFolders", "Preprocessed", "Workload", "workload"]
-
-
-#: Mean and standard deviation of ImageNet's channels, by which pictures are normalised.
-MEAN = (0.485, 0.456, 0.406)
-DEVIATION = (0.229, 0.224, 0.225)
 
 
 class Workload(Protocol):
@@ -101,7 +98,7 @@ class ImageFolders:
 def _imagenet() -> Any:  # noqa: ANN401 - a transform
     from torchvision import transforms
 
-    normalize = transforms.Normalize(MEAN, DEVIATION)
+    normalize = transforms.Normalize(IMAGENET_MEAN, IMAGENET_STD)
     return transforms.Compose(
         [
             transforms.Resize(256),

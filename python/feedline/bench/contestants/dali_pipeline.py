@@ -8,7 +8,7 @@ import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 
 from feedline.bench.requests import DeliveredBatch
-from feedline.bench.workloads import DEVIATION, MEAN
+from feedline.image_operations.finish import IMAGENET_MEAN, IMAGENET_STD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Loading:
 
     def _pipeline(self, request: LoadRequest) -> Any:  # noqa: ANN401 - DALI has no types
         kind, folder = request.described["kind"], request.described.get("folder")
-        mean, deviation = ([255 * value for value in it] for it in (MEAN, DEVIATION))
+        mean, deviation = ([255 * value for value in it] for it in (IMAGENET_MEAN, IMAGENET_STD))
 
         @pipeline_def(  # type: ignore[untyped-decorator]
             batch_size=request.batch_size,

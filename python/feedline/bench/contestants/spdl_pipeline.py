@@ -11,7 +11,7 @@ from spdl.pipeline import PipelineBuilder
 
 from feedline.bench.contestants.torch_loader import batch_of, timed_collate
 from feedline.bench.requests import DeliveredBatch, Traced, WorkerNumbers
-from feedline.bench.workloads import DEVIATION, MEAN
+from feedline.image_operations.finish import IMAGENET_MEAN, IMAGENET_STD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ def _native(request: LoadRequest) -> Stages | None:
     except Exception:
         return None
     numbers = WorkerNumbers()
-    mean, deviation = (255 * torch.tensor(it).view(3, 1, 1) for it in (MEAN, DEVIATION))
+    mean, deviation = (255 * torch.tensor(it).view(3, 1, 1) for it in (IMAGENET_MEAN, IMAGENET_STD))
 
     def make(index: int) -> Any:  # noqa: ANN401 - frames
         began = time.monotonic()

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from feedline.bench.requests import DeliveredBatch, Traced
-from feedline.bench.workloads import DEVIATION, MEAN
+from feedline.image_operations.finish import IMAGENET_MEAN, IMAGENET_STD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def _picture(path: Any) -> Any:  # noqa: ANN401 - a tensor
     picture = tf.image.resize(picture, size, antialias=True)
     corner = tf.cast(tf.round((size - 224) / 2), tf.int32)
     picture = tf.slice(picture, [corner[0], corner[1], 0], [224, 224, 3])
-    picture = (picture / 255 - tf.constant(MEAN)) / tf.constant(DEVIATION)
+    picture = (picture / 255 - tf.constant(IMAGENET_MEAN)) / tf.constant(IMAGENET_STD)
     return tf.transpose(picture, [2, 0, 1])
 
 
