@@ -54,7 +54,7 @@ pub(crate) fn spin(side: &str, photos: &Photos, passes: u64) -> anyhow::Result<(
 /// What a worker keeps.
 struct Run {
     picture: Picture,
-    scratch: DecodeBuffers,
+    buffers: DecodeBuffers,
     finish: Finish,
     slot: Vec<u8>,
 }
@@ -66,7 +66,7 @@ impl Run {
             .normalized(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225])
             .expect("three means and deviations");
         let slot = vec![0; finish.bytes((224, 224))];
-        Self { picture: Picture::new(), scratch: DecodeBuffers::default(), finish, slot }
+        Self { picture: Picture::new(), buffers: DecodeBuffers::default(), finish, slot }
     }
 
     fn pass(&mut self, side: &str, photos: &Photos, pass: u64) -> anyhow::Result<()> {
@@ -85,7 +85,7 @@ impl Run {
                         flip_horizontal,
                         ..PictureSpec::default()
                     };
-                    decoder.fused(&spec, &self.finish, &mut self.slot, &mut self.scratch)?;
+                    decoder.fused(&spec, &self.finish, &mut self.slot, &mut self.buffers)?;
                 }
                 other => bail!("no side named {other}"),
             }
@@ -113,7 +113,7 @@ impl Run {
                 let spec = PictureSpec { crop: Some(crop), exact: true, ..PictureSpec::default() };
                 let size = (crop.height as usize, crop.width as usize);
                 let mut slot = vec![0; finish.bytes(size)];
-                decoder.fused(&spec, &finish, &mut slot, &mut self.scratch)?;
+                decoder.fused(&spec, &finish, &mut slot, &mut self.buffers)?;
                 digest.update(&slot);
             }
         }

@@ -54,10 +54,10 @@ impl<'a> Decoder<'a> {
         spec: &PictureSpec,
         finish: &Finish,
         out: &mut [u8],
-        scratch: &mut DecodeBuffers,
+        buffers: &mut DecodeBuffers,
     ) -> Result<(), ImageError> {
-        let size = self.make(spec, scratch)?;
-        finish.write_flipped(scratch.resized.pixels(), size, spec.flips(), out)
+        let size = self.make(spec, buffers)?;
+        finish.write_flipped(buffers.resized.pixels(), size, spec.flips(), out)
     }
 
     /// Follows the spec and gives the pixels, for operations that come between them and the finish.
@@ -65,34 +65,34 @@ impl<'a> Decoder<'a> {
         &self,
         spec: &PictureSpec,
         picture: &mut Picture,
-        scratch: &mut DecodeBuffers,
+        buffers: &mut DecodeBuffers,
     ) -> Result<(), ImageError> {
-        self.make(spec, scratch)?;
-        std::mem::swap(picture, &mut scratch.resized);
+        self.make(spec, buffers)?;
+        std::mem::swap(picture, &mut buffers.resized);
         mirror(picture, spec.flips());
         Ok(())
     }
 
-    /// Leaves the result in `scratch.resized`, but for the flips.
+    /// Leaves the result in `buffers.resized`, but for the flips.
     fn make(
         &self,
         spec: &PictureSpec,
-        scratch: &mut DecodeBuffers,
+        buffers: &mut DecodeBuffers,
     ) -> Result<(usize, usize), ImageError> {
         let origin = Origin::of(spec, self.header.size(spec.orientation))?;
         let lying = spec.orientation && self.header.orientation != Orientation::Upright;
         let (area, window) = if self.header.format == Format::Jpeg && !lying {
-            self.jpeg_part(spec, &origin, &mut scratch.entropy, &mut scratch.part)?
+            self.jpeg_part(spec, &origin, &mut buffers.entropy, &mut buffers.part)?
         } else {
             let options = DecodeOptions {
                 color: spec.color,
                 limits: self.limits,
                 orientation: spec.orientation,
             };
-            decode_with(self.bytes, &options, &mut scratch.entropy, &mut scratch.part)?;
+            decode_with(self.bytes, &options, &mut buffers.entropy, &mut buffers.part)?;
             origin.scaled(8)
         };
-        let DecodeBuffers { resizer, part, resized, .. } = scratch;
+        let DecodeBuffers { resizer, part, resized, .. } = buffers;
         take(part, area, window, &origin, spec, resizer, resized)
     }
 
@@ -132,13 +132,13 @@ pub(super) fn fused_decoded(
     spec: &PictureSpec,
     finish: &Finish,
     out: &mut [u8],
-    scratch: &mut DecodeBuffers,
+    buffers: &mut DecodeBuffers,
 ) -> Result<(), ImageError> {
     if (spec.crop, spec.size, spec.window) == (None, None, None) {
         let size = (decoded.height(), decoded.width());
         return finish.write_flipped(decoded.pixels(), size, spec.flips(), out);
     }
-    let DecodeBuffers { resizer, resized, .. } = scratch;
+    let DecodeBuffers { resizer, resized, .. } = buffers;
     let size = take_decoded(decoded, spec, resizer, resized)?;
     finish.write_flipped(resized.pixels(), size, spec.flips(), out)
 }
@@ -148,9 +148,9 @@ pub(super) fn picture_decoded(
     decoded: &Picture,
     spec: &PictureSpec,
     picture: &mut Picture,
-    scratch: &mut DecodeBuffers,
+    buffers: &mut DecodeBuffers,
 ) -> Result<(), ImageError> {
-    take_decoded(decoded, spec, &mut scratch.resizer, picture)?;
+    take_decoded(decoded, spec, &mut buffers.resizer, picture)?;
     mirror(picture, spec.flips());
     Ok(())
 }

@@ -11,7 +11,7 @@
 //! let finish = Finish::new(Dtype::F32, Layout::Chw, 3)
 //!     .scaled()
 //!     .normalized(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225])?;
-//! let mut scratch = DecodeBuffers::default(); // kept by the worker
+//! let mut buffers = DecodeBuffers::default(); // kept by the worker
 //! let mut slot = vec![0u8; finish.bytes((224, 224))];
 //!
 //! let decoder = Decoder::open(file, &Limits::default())?;
@@ -22,7 +22,7 @@
 //!     flip_horizontal: true,
 //!     ..PictureSpec::default()
 //! };
-//! decoder.fused(&spec, &finish, &mut slot, &mut scratch)?;
+//! decoder.fused(&spec, &finish, &mut slot, &mut buffers)?;
 //! # Ok::<(), feedline_ops::image::ImageError>(())
 //! ```
 //!

@@ -84,11 +84,11 @@ fn a_damaged_jpeg_is_refused_on_every_path_or_on_none() {
                 }
             }
             let whole = decoded(&bad);
-            let mut scratch = DecodeBuffers::default();
+            let mut buffers = DecodeBuffers::default();
             let mut follow = |spec: PictureSpec| {
                 let mut picture = Picture::new();
                 let decoder = Decoder::open(&bad, &Limits::default())?;
-                decoder.picture(&spec, &mut picture, &mut scratch)?;
+                decoder.picture(&spec, &mut picture, &mut buffers)?;
                 Ok::<_, ImageError>(picture)
             };
             // Every way that comes to the last row; 160 pixels by 120 as stored.

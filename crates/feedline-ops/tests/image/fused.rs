@@ -64,9 +64,9 @@ fn decoded(bytes: &[u8], color: Color) -> Picture {
 }
 
 fn followed(bytes: &[u8], spec: &PictureSpec) -> Picture {
-    let (mut picture, mut scratch) = (Picture::new(), DecodeBuffers::default());
+    let (mut picture, mut buffers) = (Picture::new(), DecodeBuffers::default());
     Decoder::open(bytes, &Limits::default())
-        .and_then(|decoder| decoder.picture(spec, &mut picture, &mut scratch))
+        .and_then(|decoder| decoder.picture(spec, &mut picture, &mut buffers))
         .expect("a good file");
     picture
 }
@@ -214,13 +214,13 @@ fn the_slot_holds_the_normalised_numbers_in_their_layout() {
         PictureSpec { size: Some((20, 30)), flip_horizontal: true, ..PictureSpec::default() };
     let pixels = followed(&bytes, &spec);
     let decoder = Decoder::open(&bytes, &Limits::default()).unwrap();
-    let mut scratch = DecodeBuffers::default();
+    let mut buffers = DecodeBuffers::default();
     for layout in [Layout::Chw, Layout::Hwc] {
         for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::U8] {
             let finish =
                 Finish::new(dtype, layout, 3).scaled().normalized(&mean, &deviation).unwrap();
             let mut slot = vec![0xaa; finish.bytes((20, 30))];
-            decoder.fused(&spec, &finish, &mut slot, &mut scratch).unwrap();
+            decoder.fused(&spec, &finish, &mut slot, &mut buffers).unwrap();
             for y in 0..20 {
                 for x in 0..30 {
                     for c in 0..3 {
@@ -253,16 +253,16 @@ fn the_slot_holds_the_normalised_numbers_in_their_layout() {
 fn crops_and_slots_that_do_not_fit_are_refused() {
     let bytes = Jpeg::default().of(&photograph(60, 40, 3));
     let decoder = Decoder::open(&bytes, &Limits::default()).unwrap();
-    let mut scratch = DecodeBuffers::default();
+    let mut buffers = DecodeBuffers::default();
     let finish = Finish::new(Dtype::U8, Layout::Chw, 3);
     let bad = [(0, 0, 0, 5), (0, 0, 61, 5), (59, 0, 2, 1), (0, 40, 1, 1), (u32::MAX, 0, 2, 1)];
     for (x, y, width, height) in bad {
         let crop = Some(Rect { x, y, width, height });
         let spec = PictureSpec { crop, size: Some((8, 8)), ..PictureSpec::default() };
-        let refused = decoder.fused(&spec, &finish, &mut [0; 192], &mut scratch).unwrap_err();
+        let refused = decoder.fused(&spec, &finish, &mut [0; 192], &mut buffers).unwrap_err();
         assert!(matches!(refused, ImageError::Crop { .. }), "{refused}");
     }
     let spec = PictureSpec { size: Some((8, 8)), ..PictureSpec::default() };
-    let refused = decoder.fused(&spec, &finish, &mut [0; 191], &mut scratch).unwrap_err();
+    let refused = decoder.fused(&spec, &finish, &mut [0; 191], &mut buffers).unwrap_err();
     assert_eq!(refused, ImageError::Output { got: 191, expected: 192 });
 }

@@ -39,7 +39,7 @@ fn every_odd_file_does_what_its_list_expects() {
     let files = listed(&folder);
     assert!(files.len() > 200, "{} files", files.len());
     let finish = Finish::new(Dtype::F32, Layout::Chw, 3);
-    let mut scratch = DecodeBuffers::default();
+    let mut buffers = DecodeBuffers::default();
     let mut slot = vec![0; finish.bytes((32, 32))];
     let mut wrong = Vec::new();
     for (path, expected) in files {
@@ -56,7 +56,7 @@ fn every_odd_file_does_what_its_list_expects() {
             };
             let spec =
                 PictureSpec { crop: Some(crop), size: Some((32, 32)), ..PictureSpec::default() };
-            decoder.fused(&spec, &finish, &mut slot, &mut scratch)
+            decoder.fused(&spec, &finish, &mut slot, &mut buffers)
         });
         for (way, ok) in [("decoding", whole.is_ok()), ("the fused path", fused.is_ok())] {
             let right = match expected.as_str() {

@@ -68,7 +68,7 @@ impl Program {
         if done == drawn.actions.len() {
             return Ok(Begun { fused: Some(spec), done });
         }
-        decoder.picture(&spec, &mut bench.picture, &mut bench.scratch)?;
+        decoder.picture(&spec, &mut bench.picture, &mut bench.buffers)?;
         Ok(Begun { fused: None, done })
     }
 
@@ -83,9 +83,9 @@ impl Program {
         bench: &mut Workbench,
         out: &mut [u8],
     ) -> Result<(), ProgramError> {
-        let Workbench { scratch, picture, tools } = bench;
+        let Workbench { buffers, picture, tools } = bench;
         match begun.fused {
-            Some(spec) => decoder.fused(&spec, &self.finish, out, scratch)?,
+            Some(spec) => decoder.fused(&spec, &self.finish, out, buffers)?,
             None => {
                 let (rest, flips) = fuse::last_flips(&drawn.actions[begun.done..]);
                 for action in rest {
@@ -111,7 +111,7 @@ impl Program {
             orientation: self.options.orientation,
             ..PictureSpec::default()
         };
-        Ok(decoder.picture(&spec, picture, &mut bench.scratch)?)
+        Ok(decoder.picture(&spec, picture, &mut bench.buffers)?)
     }
 
     /// As [`begin`](Program::begin) and [`end`](Program::end), for a picture that is decoded already.
@@ -123,16 +123,16 @@ impl Program {
         bench: &mut Workbench,
         out: &mut [u8],
     ) -> Result<(), ProgramError> {
-        let Workbench { picture, tools, scratch } = bench;
+        let Workbench { picture, tools, buffers } = bench;
         let actions = &drawn.actions[..];
         let (spec, done) = fuse::spec(actions, size_of(decoded), &self.options);
         if done == actions.len() {
-            fused_decoded(decoded, &spec, &self.finish, out, scratch)?;
+            fused_decoded(decoded, &spec, &self.finish, out, buffers)?;
         } else {
             let done = match framed(decoded, actions, picture) {
                 Some(framed) => framed,
                 None => {
-                    picture_decoded(decoded, &spec, picture, scratch)?;
+                    picture_decoded(decoded, &spec, picture, buffers)?;
                     done
                 }
             };

@@ -9,7 +9,7 @@ use crate::image::{DecodeBuffers, Displacement, Filter, ImageError, Picture, Res
 /// Buffers that a worker keeps from picture to picture.
 #[derive(Debug, Default)]
 pub struct Workbench {
-    pub(super) scratch: DecodeBuffers,
+    pub(super) buffers: DecodeBuffers,
     /// The picture at hand.
     pub(super) picture: Picture,
     pub(super) tools: Tools,
