@@ -22,6 +22,7 @@ mod central;
 mod cost_first;
 pub(crate) mod costs;
 pub(crate) mod grain;
+mod laden;
 mod lanes;
 mod round_robin;
 mod steal;

@@ -18,11 +18,13 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{Mutex, lock};
 
+use super::laden::Laden;
 use super::lanes::Lanes;
 use super::{Job, Policy, Steals};
 
 pub(super) struct Steal<T> {
     lanes: Lanes<T>,
+    laden: Laden,
     /// Relaxed: batches are submitted one at a time; this only has to go on counting.
     next: AtomicUsize,
     thieves: Vec<CachePadded<Thief<T>>>,
@@ -52,6 +54,7 @@ impl<T> Steal<T> {
         };
         Steal {
             lanes: Lanes::new(workers),
+            laden: Laden::new(workers),
             next: AtomicUsize::new(0),
             thieves: (0..workers).map(|w| CachePadded::new(thief(w))).collect(),
         }
@@ -72,13 +75,23 @@ impl<T> Steal<T> {
         thief.dice.store(dice, Ordering::Relaxed);
         let start = (dice % workers as u64) as usize;
         let mut sack = lock(&thief.sack);
-        for victim in (0..workers).map(|i| (start + i) % workers).filter(|v| *v != worker) {
-            thief.tried.fetch_add(1, Ordering::Relaxed);
-            let mut lane = self.lanes.lock(victim);
-            let half = lane.len().div_ceil(2);
-            if half > 0 {
+        'found: for (from, end) in [(start, workers), (0, start)] {
+            let mut at = from;
+            while let Some(victim) = self.laden.first(at, end) {
+                at = victim + 1;
+                if victim == worker {
+                    continue;
+                }
+                thief.tried.fetch_add(1, Ordering::Relaxed);
+                let mut lane = self.lanes.lock(victim);
+                let half = lane.len().div_ceil(2);
                 sack.extend(lane.drain(..half));
-                break;
+                if lane.is_empty() {
+                    self.laden.clear(victim);
+                }
+                if half > 0 {
+                    break 'found;
+                }
             }
         }
         let mut job = None;
@@ -88,6 +101,7 @@ impl<T> Steal<T> {
             let mut loot = sack.drain(..);
             job = loot.next();
             self.lanes.lock(worker).extend(loot);
+            self.laden.set(worker);
             self.lanes.took_one();
         }
         thief.cost_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
@@ -99,7 +113,9 @@ impl<T: Send> Policy<T> for Steal<T> {
     fn submit(&self, jobs: &mut Vec<Job<T>>) {
         for job in jobs.drain(..) {
             let turn = self.next.fetch_add(1, Ordering::Relaxed);
-            self.lanes.push(turn % self.lanes.count(), job);
+            let lane = turn % self.lanes.count();
+            self.lanes.push(lane, job);
+            self.laden.set(lane);
         }
     }
 
