@@ -18,6 +18,7 @@ mod lognormal;
 mod measuring_cost;
 mod rows;
 mod shuffle;
+mod simulator;
 mod sleep;
 mod stragglers;
 mod task;
@@ -47,7 +48,7 @@ struct Arguments {
 type Table = fn(&mut Bench) -> anyhow::Result<()>;
 
 /// The tables in the order they are printed.
-const TABLES: [(&str, Table); 8] = [
+const TABLES: [(&str, Table); 9] = [
     ("rows", rows::table),
     ("sleep", sleep::table),
     ("first_batch", first_batch::table),
@@ -55,6 +56,7 @@ const TABLES: [(&str, Table); 8] = [
     ("stragglers", stragglers::table),
     ("epoch_gap", epoch_gap::table),
     ("shuffle", shuffle::table),
+    ("simulator", simulator::table),
     ("measuring_cost", measuring_cost::table),
 ];
 

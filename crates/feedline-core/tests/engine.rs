@@ -9,6 +9,7 @@
 //! * `ready`: batches of samples as they become ready.
 //! * `measures`: that the numbers add up.
 //! * `state`: what comes after resuming, whatever has changed meanwhile.
+//! * `simulated`: that it takes as long as the simulator says, given what its samples took.
 //! * `settings`: refusals that say what to pass instead.
 
 #[path = "engine/alter.rs"]
@@ -31,5 +32,7 @@ mod order;
 mod ready;
 #[path = "engine/settings.rs"]
 mod settings;
+#[path = "engine/simulated.rs"]
+mod simulated;
 #[path = "engine/state.rs"]
 mod state;

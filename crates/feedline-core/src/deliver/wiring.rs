@@ -10,9 +10,9 @@ use crate::engine::{Engine, Orphans};
 use crate::error::BuildError;
 use crate::flow::{Flow, Gate, Ledger, Rules};
 use crate::measure::tally::Tally;
-use crate::open::{Grain, Iterating, Opener};
+use crate::open::{Iterating, Opener};
 use crate::plan::Plan;
-use crate::schedule::costs::Costs;
+use crate::schedule::{costs::Costs, grain::Grain};
 use crate::state::{Course, PipelineIdentity, Start};
 use crate::work::{Dataset, Handoff, Iterable, Journal, Maker, Runner, Watchlist};
 

@@ -7,4 +7,4 @@ mod iteration;
 mod opener;
 
 pub(crate) use iteration::Iterating;
-pub(crate) use opener::{Grain, Opened, Opener};
+pub(crate) use opener::{Opened, Opener};

@@ -30,7 +30,7 @@ use crate::assemble::{BatchLayout, Block, Composer, Draft, OutOfMemory, Pool};
 use crate::deliver::{BatchResult, OrderLog};
 use crate::flow::{BatchId, Charge, Finished, Gate, Ledger, Opening};
 use crate::plan::{EpochPlan, Position, SampleIndex};
-use crate::schedule::{Job, Policy, costs::Costs, grain::grain};
+use crate::schedule::{Job, Policy, costs::Costs, grain::Grain};
 use crate::state::{Course, Positions};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::work::{Attempt, Lot, Pulled, Work};
@@ -53,14 +53,6 @@ pub(crate) struct Opener {
     /// Where samples come from, of an iterable dataset.
     pub(crate) iterating: Option<Iterating>,
     pub(crate) prepared: Mutex<NextBatch>,
-}
-
-/// How samples are cut into jobs.
-pub(crate) struct Grain {
-    /// Under a time limit, and where loading is apart, each sample is on its own.
-    pub(crate) alone: bool,
-    /// Whether the policy orders by cost.
-    pub(crate) by_cost: bool,
 }
 
 /// What whoever opens a batch has in hand.
@@ -319,11 +311,7 @@ impl Opener {
         hint: impl Fn(SampleIndex) -> Option<u64>,
     ) -> usize {
         let mean_ns = self.costs.mean_ns();
-        let single = self.grain.by_cost && mean_ns >= ORDER_SINGLY_NS;
-        let together = match self.grain.alone || single {
-            true => 1,
-            false => grain(mean_ns, slots as usize) as u32,
-        };
+        let together = self.grain.together(mean_ns, slots as usize) as u32;
         let mut start = 0;
         while start < slots {
             let end = (start + together).min(slots);
@@ -341,7 +329,3 @@ impl Opener {
         jobs.len()
     }
 }
-
-/// Policies that order by cost get samples one by one from this mean cost on, so that a dear one is
-/// not hidden among cheap ones.
-const ORDER_SINGLY_NS: f64 = 2_000.0;

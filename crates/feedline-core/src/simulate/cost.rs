@@ -18,6 +18,7 @@ enum Shape {
     /// Mean and deviation of the logarithm.
     LogNormal(f64, f64),
     Recorded(Vec<f64>),
+    Replayed(Vec<f64>),
 }
 
 impl Cost {
@@ -51,13 +52,13 @@ impl Cost {
 
     /// Drawn from values that were measured.
     pub fn recorded(values: Vec<f64>) -> Result<Cost, SimulationError> {
-        if values.is_empty() {
-            return Err(SimulationError::Empty { what: "the recorded costs" });
-        }
-        for value in &values {
-            not_negative("a recorded cost", *value)?;
-        }
-        Ok(Cost::of(Shape::Recorded(values)))
+        Ok(Cost::of(Shape::Recorded(measured(values)?)))
+    }
+
+    /// Values that were measured, each in its place: the first sample of an epoch (or batch, or step) costs the
+    /// first, the next one the second. After the last one it begins again.
+    pub fn replayed(values: Vec<f64>) -> Result<Cost, SimulationError> {
+        Ok(Cost::of(Shape::Replayed(measured(values)?)))
     }
 
     /// Lets a share of the samples cost `factor` times as much.
@@ -81,13 +82,15 @@ impl Cost {
             Shape::Uniform(least, most) => f64::midpoint(*least, *most),
             Shape::Exponential(mean) => *mean,
             Shape::LogNormal(mu, sigma) => (mu + sigma * sigma / 2.0).exp(),
-            Shape::Recorded(values) => values.iter().sum::<f64>() / values.len() as f64,
+            Shape::Recorded(values) | Shape::Replayed(values) => {
+                values.iter().sum::<f64>() / values.len() as f64
+            }
         };
         mean * (1.0 + self.stragglers.0 * (self.stragglers.1 - 1.0))
     }
 
-    /// The cost for one key: the same for the same key, whatever was drawn before.
-    pub(super) fn draw(&self, key: u64) -> f64 {
+    /// The cost of what has this place and key: the same for the same key, whatever was drawn before.
+    pub(super) fn draw(&self, key: u64, place: u64) -> f64 {
         let mut stream = Stream(key);
         let mut value = match &self.shape {
             Shape::Constant(value) => *value,
@@ -95,6 +98,7 @@ impl Cost {
             Shape::Exponential(mean) => -(1.0 - stream.uniform()).ln() * mean,
             Shape::LogNormal(mu, sigma) => (mu + sigma * stream.normal()).exp(),
             Shape::Recorded(values) => values[(stream.uniform() * values.len() as f64) as usize],
+            Shape::Replayed(values) => values[(place % values.len() as u64) as usize],
         };
         if self.stragglers.0 > 0.0 && stream.uniform() < self.stragglers.0 {
             value *= self.stragglers.1;
@@ -132,6 +136,16 @@ pub(super) fn key(numbers: [u64; 4]) -> u64 {
     numbers.into_iter().fold(0, |key, number| Stream(key ^ number).next())
 }
 
+fn measured(values: Vec<f64>) -> Result<Vec<f64>, SimulationError> {
+    if values.is_empty() {
+        return Err(SimulationError::Empty { what: "the recorded costs" });
+    }
+    for value in &values {
+        not_negative("a recorded cost", *value)?;
+    }
+    Ok(values)
+}
+
 fn not_negative(what: &'static str, got: f64) -> Result<f64, SimulationError> {
     if got.is_finite() && got >= 0.0 {
         Ok(got)
@@ -146,7 +160,7 @@ mod tests {
 
     fn mean_of_draws(cost: &Cost) -> (f64, f64) {
         let n = 200_000u64;
-        let draws: Vec<f64> = (0..n).map(|i| cost.draw(key([7, i, 0, 0]))).collect();
+        let draws: Vec<f64> = (0..n).map(|i| cost.draw(key([7, i, 0, 0]), i)).collect();
         let mean = draws.iter().sum::<f64>() / n as f64;
         let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
         (mean, variance.sqrt() / mean)
@@ -170,6 +184,14 @@ mod tests {
             assert!((cost.mean() / mean - 1.0).abs() < 1e-9, "{cost:?}");
             assert!((deviation - spread).abs() < 0.03 * spread.max(0.01), "{cost:?}: {deviation}");
         }
+    }
+
+    #[test]
+    fn replayed_costs_come_in_their_order() {
+        let cost = Cost::replayed(vec![1.0, 2.0, 6.0]).unwrap();
+        let draws: Vec<f64> = (0..5).map(|place| cost.draw(99, place)).collect();
+        assert_eq!((draws, cost.mean()), (vec![1.0, 2.0, 6.0, 1.0, 2.0], 3.0));
+        assert!(Cost::replayed(Vec::new()).is_err() && Cost::replayed(vec![-1.0]).is_err());
     }
 
     #[test]

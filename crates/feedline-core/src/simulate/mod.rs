@@ -12,18 +12,23 @@
 //!   a rank's loop:    ask ─► wait ─► hand-over ─► step ─► wait for the other ranks ─► drop the batch, ask
 //! ```
 //!
-//! A stage's cost is seconds of its own (a latency, a core to itself), or a demand on a [`Resource`] that many share:
-//! seconds of cores or of an interpreter's lock, bytes of a disk. Left out: the caches and the scheduler of the
+//! A stage's cost is seconds of its own (a core to itself), or a demand on a [`Resource`] that many share: seconds of
+//! cores or of an interpreter's lock, bytes of a disk; a latency may come before it. With
+//! [`io_workers`](Simulation::io_workers) some only load and others build, as in the engine. Left out: the caches and the scheduler of the
 //! machine, and what a wake-up costs.
 //!
 //! Uses `plan`, `schedule`, `flow` and `state`.
 
+mod clock;
 mod cost;
+mod death;
+mod rank;
 mod resource;
 mod run;
 mod simulated;
 #[cfg(all(test, not(loom)))]
 mod test;
+mod worker;
 
 use crate::deliver::Delivery;
 use crate::plan::PlanError;
@@ -38,6 +43,8 @@ pub use simulated::{Simulated, SimulatedRank, SimulatedStage};
 pub struct StageCost {
     /// Its name in the outcome.
     pub name: String,
+    /// Seconds before anything of it is served: a seek, a round trip to storage.
+    pub latency: Option<Cost>,
     /// Seconds, or a demand on the resource.
     pub cost: Cost,
     /// Which of the simulation's resources it uses; `None`: it takes its time whatever others do.
@@ -58,7 +65,7 @@ pub enum Assignment {
 pub struct Death {
     /// Of which rank.
     pub rank: usize,
-    /// Which worker of it.
+    /// Which worker of it; with `io_workers` those who load come first, then those who build.
     pub worker: usize,
     /// When, in seconds.
     pub at: f64,
@@ -90,6 +97,10 @@ pub struct Simulation {
     pub epochs: u64,
     /// Workers of each rank.
     pub workers: usize,
+    /// Further workers of each rank that do the first stage alone, one sample at a time; `workers` then do the others.
+    pub io_workers: usize,
+    /// What a sample takes that is loaded and not built, with `io_workers`.
+    pub raw_bytes: u64,
     /// How many batches are read ahead.
     pub prefetch: usize,
     /// The byte budget of each rank.
@@ -134,6 +145,8 @@ impl Simulation {
             batch_size,
             epochs: 1,
             workers: 1,
+            io_workers: 0,
+            raw_bytes: 0,
             prefetch: 2,
             memory: u64::MAX,
             sample_bytes: 0,
@@ -155,14 +168,20 @@ impl Simulation {
 
     /// Adds a stage that takes its time whatever others do.
     pub fn stage(&mut self, name: &str, cost: Cost) -> &mut Simulation {
-        self.stages.push(StageCost { name: name.into(), cost, uses: None });
+        self.stages.push(StageCost { name: name.into(), latency: None, cost, uses: None });
         self
     }
 
     /// Adds a stage that uses a resource.
     pub fn stage_on(&mut self, name: &str, cost: Cost, resource: usize) -> &mut Simulation {
-        self.stages.push(StageCost { name: name.into(), cost, uses: Some(resource) });
+        let uses = Some(resource);
+        self.stages.push(StageCost { name: name.into(), latency: None, cost, uses });
         self
+    }
+
+    /// Workers of a rank, those who load and those who build.
+    fn crew(&self) -> usize {
+        self.workers + self.io_workers
     }
 
     /// Runs it to the end.
@@ -190,7 +209,11 @@ impl Simulation {
             }
         }
         for (what, got, limit) in [
-            ("workers of all ranks", self.workers.saturating_mul(self.ranks), MOST_WORKERS),
+            (
+                "workers of all ranks",
+                self.workers.saturating_add(self.io_workers).saturating_mul(self.ranks),
+                MOST_WORKERS,
+            ),
             ("batch_size", usize::try_from(self.batch_size).unwrap_or(usize::MAX), MOST_BATCH),
         ] {
             if got > limit {
@@ -226,6 +249,9 @@ impl Simulation {
                 return Err(SimulationError::NotACost { what, got });
             }
         }
+        if self.io_workers > 0 && self.assignment == Assignment::Batches {
+            return Err(SimulationError::Apart);
+        }
         let batch = self.batch_size.min(self.samples).saturating_mul(self.sample_bytes);
         if batch > self.memory {
             return Err(SimulationError::TooSmall { batch, memory: self.memory });
@@ -235,7 +261,7 @@ impl Simulation {
 }
 
 /// More than a simulation has room for.
-const MOST_WORKERS: usize = 1 << 24;
+const MOST_WORKERS: usize = 1 << 20;
 const MOST_BATCH: usize = 1 << 24;
 
 /// A setting that cannot be simulated.
@@ -306,6 +332,9 @@ pub enum SimulationError {
         /// The budget.
         memory: u64,
     },
+    /// Whole batches are given out, but each sample is loaded by one and built by another.
+    #[error("io_workers load samples one by one; give out samples, or set io_workers to 0")]
+    Apart,
     /// The samples cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),

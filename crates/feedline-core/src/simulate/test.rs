@@ -69,8 +69,12 @@ fn every_sample_is_delivered_under_every_policy_and_order() {
                 );
                 (simulation.workers, simulation.prefetch, simulation.policy) = (5, 6, policy);
                 (simulation.delivery, simulation.assignment) = (delivery, assignment);
-                simulation.collate =
-                    Some(StageCost { name: "collate".into(), cost: seconds(0.001), uses: None });
+                simulation.collate = Some(StageCost {
+                    name: "collate".into(),
+                    latency: None,
+                    cost: seconds(0.001),
+                    uses: None,
+                });
                 let outcome = simulation.run().unwrap();
                 assert_eq!(
                     (outcome.samples, outcome.batches),
@@ -198,4 +202,79 @@ fn a_thousand_nodes_are_simulated() {
     (simulation.workers, simulation.prefetch, simulation.ranks) = (8, 2, 1000);
     simulation.step = seconds(0.02);
     assert_eq!(simulation.run().unwrap().samples, 64_000);
+}
+
+#[test]
+fn loading_apart_overlaps_latency_with_building() {
+    // 20 ms of latency and 2 ms of building on 2 workers; 40 who load keep them busy.
+    let mut simulation = Simulation::new(4000, 40);
+    simulation.stage("load", seconds(0.0));
+    simulation.stages[0].latency = Some(seconds(0.020));
+    simulation.stage("decode", seconds(0.002));
+    (simulation.workers, simulation.prefetch) = (2, 4);
+    assert!(near(simulation.run().unwrap().throughput(), 2.0 / 0.022, 0.01));
+    simulation.io_workers = 40;
+    let apart = simulation.run().unwrap();
+    assert!(near(apart.throughput(), 2.0 / 0.002, 0.02), "{}", apart.throughput());
+    assert_eq!(apart.stages.iter().map(|stage| stage.count).collect::<Vec<_>>(), [4000, 4000]);
+    simulation.io_workers = 10;
+    assert!(near(simulation.run().unwrap().throughput(), 10.0 / 0.020, 0.02));
+    simulation.assignment = Assignment::Batches;
+    assert!(simulation.run().unwrap_err().to_string().contains("set io_workers to 0"));
+}
+
+/// Every policy and order with threads of their own for loading, deaths on both sides, and a budget: all is delivered.
+#[test]
+fn loading_apart_delivers_every_sample_under_every_policy() {
+    for policy in PolicyKind::ALL {
+        for delivery in [Delivery::InOrder, Delivery::Ready { window: 4 }] {
+            let mut simulation = Simulation::new(1003, 16);
+            simulation.epochs = 2;
+            simulation.stage("load", Cost::exponential(0.003).unwrap());
+            simulation.stage("decode", Cost::log_normal(0.001, 1.0).unwrap());
+            (simulation.workers, simulation.io_workers, simulation.prefetch) = (2, 6, 6);
+            (simulation.policy, simulation.delivery) = (policy, delivery);
+            (simulation.sample_bytes, simulation.raw_bytes) = (1000, 500);
+            simulation.memory = 64_000;
+            simulation.deaths = (0..16)
+                .map(|i| Death {
+                    rank: 0,
+                    worker: i % 8,
+                    at: 0.02 * i as f64,
+                    replaced_after: 0.05,
+                })
+                .collect();
+            let outcome = simulation.run().unwrap();
+            assert_eq!((outcome.samples, outcome.batches), (2006, 126), "{policy:?} {delivery:?}");
+            assert!(outcome.ranks[0].peak_bytes <= 64_000 + 8 * 500, "{outcome:?}");
+            assert_eq!(outcome, simulation.run().unwrap(), "the same again");
+        }
+    }
+}
+
+#[test]
+fn latency_comes_before_the_bytes_and_does_not_hold_the_disk() {
+    // 9 ms until the first byte, 1 ms of the disk's time for each. All ask at once, so each waits for the bytes of all.
+    let mut simulation = Simulation::new(2000, 20);
+    simulation.resources.push(Resource { capacity: 1e9, each: 1e9, shared_by_ranks: false });
+    simulation.stage_on("read", seconds(1e6), 0);
+    simulation.stages[0].latency = Some(seconds(0.009));
+    simulation.prefetch = 8;
+    for workers in [1, 5, 40] {
+        simulation.workers = workers;
+        let rate = simulation.run().unwrap().throughput();
+        let expected = workers as f64 / (0.009 + 0.001 * workers as f64);
+        assert!(near(rate, expected, 0.02), "{workers}: {rate}");
+    }
+}
+
+/// The sizes that no machine here has.
+#[test]
+fn many_workers_and_many_ranks_are_simulated() {
+    let mut simulation = Simulation::new(640, 64);
+    simulation.stage("decode", Cost::exponential(0.01).unwrap());
+    (simulation.workers, simulation.prefetch, simulation.ranks) = (256, 8, 64);
+    simulation.step = seconds(0.01);
+    let outcome = simulation.run().unwrap();
+    assert_eq!((outcome.samples, outcome.ranks.len()), (64 * 640, 64));
 }
