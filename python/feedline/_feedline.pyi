@@ -586,10 +586,10 @@ def close_all() -> None:
     Closes all loaders; called when the interpreter is about to go.
     """
 
-def current_sample() -> tuple[int, int, int, int, int] | None:
+def current_sample() -> tuple[int, int, int, int, int, int] | None:
     """
-    The sample whose function the calling thread is in: seed, epoch, index, function, and the number of
-    the call. `None` outside.
+    The sample whose function the calling thread is in: seed, epoch, index, function, the number of the
+    call, and which time the sample comes in its epoch. `None` outside.
     """
 
 def expand_braces(pattern: str) -> list[str]:

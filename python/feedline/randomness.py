@@ -15,6 +15,8 @@ __all__ = ["rng"]
 
 # Names these streams among all that use the seed as the first word of a Philox key.
 _PURPOSE = 0x7573657220636F64
+# The same for samples that may come more than once in an epoch.
+_REPEAT = 0x7573657220726570
 
 
 class Making(NamedTuple):
@@ -27,6 +29,8 @@ class Making(NamedTuple):
     """Which of the pipeline's functions is being called."""
     call: int
     """Which call of the thread it is: a generator is kept for one call only."""
+    repeat: int = 0
+    """Which time the sample comes; a number that nothing else in the epoch has, or 0."""
 
 
 class _ThreadState(threading.local):
@@ -45,8 +49,9 @@ def rng() -> np.random.Generator:
 
     Its numbers depend on the loader's seed, the epoch and the sample's index (and on which of the
     pipeline's functions asks), and on nothing else: not on workers, not on batches, not on what was
-    drawn for other samples. So they are the same in every run, resumed or not. Within one call of a
-    function it is the same generator each time.
+    drawn for other samples. So they are the same in every run, resumed or not. A sample that comes
+    more than once in an epoch (drawn by `weights`, or listed twice by a `sampler`) has others each
+    time. Within one call of a function it is the same generator each time.
 
     Returns
     -------
@@ -76,7 +81,8 @@ def rng() -> np.random.Generator:
         )
         raise RuntimeError(msg)
     if thread.generator is None or thread.drawn_for != making:
-        thread.generator = generator(*making[:4])
+        made = Making(*making)
+        thread.generator = generator(made.seed, made.epoch, made.sample, made.function, made.repeat)
         thread.drawn_for = making
     return thread.generator
 
@@ -108,8 +114,10 @@ def _worker_info() -> Any:  # noqa: ANN401 - torch's, which may not be loaded
     return None if data is None else data.get_worker_info()
 
 
-def generator(seed: int, epoch: int, index: int, function: int) -> np.random.Generator:
+def generator(
+    seed: int, epoch: int, index: int, function: int, repeat: int = 0
+) -> np.random.Generator:
     """Return a generator of the stream with this name."""
-    key = np.array([seed, _PURPOSE], dtype=np.uint64)
-    counter = np.array([0, epoch, index, function], dtype=np.uint64)
+    key = np.array([seed, _REPEAT if repeat else _PURPOSE], dtype=np.uint64)
+    counter = np.array([0, epoch, repeat or index, function], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))

@@ -118,6 +118,30 @@ def test_encoded_pictures_are_decoded_natively():
     assert batch["image"].shape == (1, 3, 8, 8)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_image_operations_on_arrays_draw_as_those_of_a_dataset_do(workers):
+    images = np.random.default_rng(0).integers(0, 256, (11, 20, 24, 3), dtype=np.uint8)
+
+    def augmented(pipeline):
+        return pipeline.random_crop(16, padding=2).flip().color_jitter(0.4).layout("hwc")
+
+    settings = {"batch_size": 4, "seed": 3, "num_workers": workers}
+    iterated = feedline.Loader(augmented(feedline.iterable(lambda: iter(images))), **settings)
+    listed = feedline.Loader(augmented(feedline.arrays(images)), **settings)
+    for _ in range(2):
+        pairs = list(zip(iterated, listed, strict=True))
+        assert [len(ours) for (ours,), _ in pairs] == [4, 4, 3]
+        for (ours,), (theirs,) in pairs:
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_image_operations_on_arrays_cut_as_slices_do():
+    images = np.random.default_rng(1).integers(0, 256, (5, 20, 24, 3), dtype=np.uint8)
+    pipeline = feedline.iterable(lambda: iter(images)).center_crop((10, 12)).layout("hwc")
+    (batch,) = feedline.Loader(pipeline, batch_size=5)
+    np.testing.assert_array_equal(batch[0], images[:, 5:15, 6:18])
+
+
 def test_the_factory_is_called_at_each_epochs_start_and_told_what_it_asks_for():
     calls = []
 

@@ -104,33 +104,43 @@ impl PyMap {
             Scratch::new(self.inner.fields()).map_err(|e| PyValueError::new_err(e.to_string()))?;
         let first = SampleIndex(0);
         let inner = Arc::clone(&self.inner);
-        let key = SampleKey { seed: 0, epoch: 0, index: first };
+        let key = SampleKey::new(0, 0, first);
         let view = py.detach(|| scratch.read(&*inner, first, key).map(|_| ()));
         // Raised here: no loader has to answer for it.
         view.map_err(|cause| take_interrupt().unwrap_or_else(|| raise(py, cause)))?;
-        self.call(py, &scratch.view(), key)
+        let arguments = self.arguments(py, &scratch.view())?;
+        self.call(py, arguments, key)
     }
 
-    fn call<'py>(
+    /// What the function takes: the fields of a sample.
+    fn arguments<'py>(
         &self,
         py: Python<'py>,
         view: &SampleView<'_>,
-        key: SampleKey,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let _making = Making::begin(CallKey { sample: key, function: self.number });
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let fields = view.fields();
         let mut values = Vec::with_capacity(fields.len());
         for i in 0..fields.len() {
             values.push(value::to_python(py, view, i)?);
         }
         if !self.takes_dict {
-            return self.function.call(py, &PyTuple::new(py, values)?, None);
+            return PyTuple::new(py, values);
         }
         let sample = PyDict::new(py);
         for (field, value) in fields.iter().zip(values) {
             sample.set_item(field.name(), value)?;
         }
-        self.function.call(py, &PyTuple::new(py, [sample])?, None)
+        PyTuple::new(py, [sample])
+    }
+
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: Bound<'py, PyTuple>,
+        key: SampleKey,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _making = Making::begin(CallKey { sample: key, function: self.number });
+        self.function.call(py, &arguments, None)
     }
 }
 
@@ -153,17 +163,19 @@ impl Dataset for PyMap {
             Some(scratch) => scratch,
             None => Scratch::new(self.inner.fields())?,
         };
-        let view = scratch.build(&*self.inner, sample.index(), raw, sample.key())?;
+        scratch.build(&*self.inner, sample.index(), raw, sample.key())?;
         sample.begin(Stage::Transform);
         let called = Python::try_attach(|py| {
-            let done = self
-                .call(py, &view, sample.key())
-                .and_then(|result| self.record.write(&result, sample));
+            let arguments = self.arguments(py, &scratch.view());
+            // Of a large sample there is what the function takes and what it makes, not this as well.
+            scratch.shrink();
+            let done = arguments
+                .and_then(|arguments| self.call(py, arguments, sample.key()))
+                .and_then(|result| self.record.write(result, sample));
             done.inspect_err(|error| keep_interrupt(py, error))
         });
         // The function's answer is gone; where it was large, its memory should be, too.
         trim::dropped(sample.loose_bytes());
-        scratch.shrink();
         self.scratches.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         match called {
             Some(done) => Ok(done.map_err(Raised)?),

@@ -70,7 +70,7 @@ impl PyIterable {
         let record = Record::of(GIVES, &example, ragged)?;
         let mut scratch = scratch_of(&record)?;
         let mut bytes = Vec::new();
-        write(&record, &mut scratch, &example, &mut bytes)?;
+        write(&record, &mut scratch, example, &mut bytes)?;
         Ok(PyIterable::new((factory, number), keywords, record, bytes))
     }
 
@@ -112,6 +112,11 @@ impl PyIterable {
         self.0.record.named
     }
 
+    /// Whether a field is bytes, such as those of encoded images.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.0.record.fields.iter().any(|field| *field.form() == Form::Bytes { text: false })
+    }
+
     /// The sample that the fields were learned of, as bytes.
     pub(crate) fn example(&self) -> &[u8] {
         &self.0.example
@@ -126,12 +131,12 @@ fn scratch_of(record: &Record) -> PyResult<Scratch> {
 fn write(
     record: &Record,
     scratch: &mut Scratch,
-    given: &Bound<'_, PyAny>,
+    given: Bound<'_, PyAny>,
     raw: &mut Vec<u8>,
 ) -> PyResult<()> {
     let mut written = Ok(());
     // Nothing depends on which sample it is: its values are given.
-    let key = SampleKey { seed: 0, epoch: 0, index: SampleIndex(0) };
+    let key = SampleKey::new(0, 0, SampleIndex(0));
     let view = scratch.write(key, |sample| {
         written = record.write(given, sample);
         Ok(())
@@ -144,7 +149,7 @@ fn write(
 
 /// While it lives, this thread is making the sample with this number.
 fn making([seed, epoch]: [u64; 2], at: u64, function: u64) -> Making {
-    let sample = SampleKey { seed, epoch, index: SampleIndex(at) };
+    let sample = SampleKey::new(seed, epoch, SampleIndex(at));
     Making::begin(CallKey { sample, function })
 }
 
@@ -306,7 +311,7 @@ impl Samples for PySamples {
             let Some(given) = next(&self.factory.kept(py, self.number)?)? else { return Ok(false) };
             // What cannot be a sample is an error of that one alone.
             self.over = false;
-            write(record, &mut self.scratch, &given, raw)?;
+            write(record, &mut self.scratch, given, raw)?;
             Ok(true)
         })
     }

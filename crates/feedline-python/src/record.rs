@@ -47,9 +47,10 @@ impl Record {
         Ok(Record { gives, fields, named })
     }
 
-    /// Writes all fields of a sample.
-    pub(crate) fn write(&self, given: &Bound<'_, PyAny>, sample: &mut Sample<'_>) -> PyResult<()> {
-        let (named, values) = split(self.gives, given)?;
+    /// Writes all fields of a sample, which is gone afterwards.
+    pub(crate) fn write(&self, given: Bound<'_, PyAny>, sample: &mut Sample<'_>) -> PyResult<()> {
+        let (named, values) = split(self.gives, &given)?;
+        drop(given);
         let known = |name: &String| self.fields.iter().position(|field| field.name() == name);
         let places: Option<Vec<usize>> = values
             .iter()
@@ -67,7 +68,7 @@ impl Record {
                 describe(first),
             )));
         };
-        for (at, (_, value)) in places.into_iter().zip(&values) {
+        for (at, (_, value)) in places.into_iter().zip(values) {
             value::write(&self.fields[at], self.named, at, value, sample)?;
         }
         Ok(())

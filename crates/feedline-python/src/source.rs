@@ -288,7 +288,7 @@ impl Source {
     ) -> PyResult<Vec<Bound<'py, PyList>>> {
         let Some(made) = &self.images else { return Ok(Vec::new()) };
         let drawn = py.detach(|| {
-            let key = feedline::SampleKey { seed, epoch, index: feedline::SampleIndex(asked) };
+            let key = feedline::SampleKey::new(seed, epoch, feedline::SampleIndex(asked));
             let index = feedline::SampleIndex(index);
             match made {
                 ImageSource::Encoded(made) => made.draw(index, key),
@@ -403,8 +403,9 @@ impl Source {
             }
         };
         let (named, bytes) = (made.is_named(), PyBytes::new(py, made.example()));
-        let encoded: Arc<dyn Encoded> = Arc::new(made.clone());
-        Ok((Source { encoded: Some(encoded), functions, ..Source::of(made) }, named, bytes))
+        // Without bytes there is nothing to decode: images are arrays.
+        let encoded = made.has_bytes().then(|| Arc::new(made.clone()) as Arc<dyn Encoded>);
+        Ok((Source { encoded, functions, ..Source::of(made) }, named, bytes))
     }
 
     /// Whether samples come one after the other, and nobody knows how many.

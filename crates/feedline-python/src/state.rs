@@ -71,13 +71,13 @@ impl Drop for Making {
     }
 }
 
-/// The sample whose function the calling thread is in: seed, epoch, index, function, and the number of
-/// the call. `None` outside.
+/// The sample whose function the calling thread is in: seed, epoch, index, function, the number of the
+/// call, and which time the sample comes in its epoch. `None` outside.
 #[pyfunction]
-pub(crate) fn current_sample() -> Option<(u64, u64, u64, u64, u64)> {
+pub(crate) fn current_sample() -> Option<(u64, u64, u64, u64, u64, u64)> {
     let (current, call) = CURRENT.get();
-    current.map(|CallKey { sample: SampleKey { seed, epoch, index }, function }| {
-        (seed, epoch, index.0, function, call)
+    current.map(|CallKey { sample: SampleKey { seed, epoch, index, repeat }, function }| {
+        (seed, epoch, index.0, function, call, repeat)
     })
 }
 

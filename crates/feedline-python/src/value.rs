@@ -10,6 +10,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString, PyTuple};
 use pyo3::{ffi, intern};
 
 use crate::call::call;
+use crate::trim;
 
 /// A field that fits the value, under a rule for those whose shape varies.
 pub(crate) fn declare(
@@ -117,20 +118,26 @@ pub(crate) fn write(
     field: &Field,
     named: bool,
     at: usize,
-    value: &Bound<'_, PyAny>,
+    value: Bound<'_, PyAny>,
     sample: &mut Sample<'_>,
 ) -> PyResult<()> {
     let refuse = |e: WriteError| PyValueError::new_err(e.to_string());
     if let Form::Bytes { text: true } = field.form() {
-        let text = value.cast::<PyString>().map_err(|_| not_a(field, "str", value))?;
+        let text = value.cast::<PyString>().map_err(|_| not_a(field, "str", &value))?;
         // Text with lone surrogates is no UTF-8; Python's own error says where.
         return sample.put_bytes(at, text.to_str()?.as_bytes()).map_err(refuse);
     }
     if let Form::Bytes { .. } = field.form() {
-        let bytes = value.cast::<PyBytes>().map_err(|_| not_a(field, "bytes", value))?;
-        return sample.put_bytes(at, bytes.as_bytes()).map_err(refuse);
+        let bytes = value.cast::<PyBytes>().map_err(|_| not_a(field, "bytes", &value))?.as_bytes();
+        sample.put_bytes(at, bytes).map_err(refuse)?;
+        if is_last_reference(&value) {
+            // SAFETY: the bytes lie in the object, whose only reference is dropped next.
+            unsafe { trim::discard(bytes.as_ptr_range()) };
+        }
+        return Ok(());
     }
-    let array = as_array(value)?;
+    let array = as_array(&value)?;
+    drop(value);
     let dtype = dtype_of(&array)?;
     if dtype != field.dtype() {
         return Err(PyValueError::new_err(format!(
@@ -140,12 +147,25 @@ pub(crate) fn write(
             field.dtype().name(),
         )));
     }
-    let shape: Vec<usize> = array.getattr(intern!(value.py(), "shape"))?.extract()?;
+    let shape: Vec<usize> = array.getattr(intern!(array.py(), "shape"))?.extract()?;
     let elements = Contiguous::of(&array)?;
     sample.put_elements(at, &shape, elements.bytes()).map_err(|error| match error {
         WriteError::Shape { .. } => misfit(field, named, &shape),
         other => refuse(other),
-    })
+    })?;
+    let memory = elements.bytes().as_ptr_range();
+    drop(elements);
+    if is_last_reference(&array) && Numpy::get(array.py())?.owns_memory(&array)? {
+        // SAFETY: NumPy allocated it for this array alone, whose only reference is dropped next.
+        unsafe { trim::discard(memory) };
+    }
+    Ok(())
+}
+
+/// Whether nobody else refers to an object.
+fn is_last_reference(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: a live object, with the GIL held.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) == 1 }
 }
 
 /// A shape that does not fit, and the call that makes it fit.
@@ -224,6 +244,8 @@ struct Numpy {
     /// `{"order": "C"}`
     c_order: Py<PyDict>,
     frombuffer: Py<PyAny>,
+    /// Tells who allocated an array's memory; not in every NumPy.
+    handler_name: Option<Py<PyAny>>,
     dtypes: Vec<(DType, Py<PyAny>)>,
 }
 
@@ -240,13 +262,28 @@ impl Numpy {
                 .filter_map(|d| Some((*d, dtype.call1((d.name(),)).ok()?.unbind())));
             let c_order = PyDict::new(py);
             c_order.set_item("order", "C")?;
+            let multiarray = py.import("numpy._core.multiarray");
+            let handler_name = multiarray.and_then(|it| it.getattr("get_handler_name"));
             Ok(Numpy {
                 asarray: numpy.getattr("asarray")?.unbind(),
                 c_order: c_order.unbind(),
                 frombuffer: numpy.getattr("frombuffer")?.unbind(),
+                handler_name: handler_name.ok().map(Bound::unbind),
                 dtypes: dtypes.collect(),
             })
         })
+    }
+
+    /// Whether an array's memory is its own, and of NumPy's usual allocator.
+    fn owns_memory(&self, array: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = array.py();
+        let Some(handler_name) = &self.handler_name else { return Ok(false) };
+        let is_own = array.getattr(intern!(py, "flags"))?.getattr(intern!(py, "owndata"))?;
+        if !is_own.extract()? {
+            return Ok(false);
+        }
+        let name = handler_name.bind(py).call1((array,))?;
+        Ok(name.extract::<Option<String>>()?.as_deref() == Some("default_allocator"))
     }
 
     fn dtype<'py>(&self, py: Python<'py>, dtype: DType) -> PyResult<&Bound<'py, PyAny>> {

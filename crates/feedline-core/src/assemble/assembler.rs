@@ -100,7 +100,7 @@ impl Assembler {
         rows: usize,
     ) -> Result<(), Error> {
         let stream = Stream::of_batch(self.seed, draft.id.epoch, first.0);
-        let key = SampleKey { seed: self.seed, epoch: draft.id.epoch, index: first };
+        let key = SampleKey::new(self.seed, draft.id.epoch, first);
         let mut batch = Assembled { arrays, rows, key, stream, pool: &self.pool };
         for alter in self.alters.iter().filter(|alter| rows > 0 || alter.takes_empty()) {
             let done = catch_unwind(AssertUnwindSafe(|| alter.alter(&mut batch)));

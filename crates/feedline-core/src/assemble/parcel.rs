@@ -5,7 +5,10 @@
 //! under a time limit, custom collation). Small ones are reused, so that a warm loader allocates nothing
 //! per sample; what is large is freed as soon as it was copied, since the byte budget counts what there is.
 
+use crate::flow::Reservation;
 use crate::sync::{Mutex, lock};
+
+use super::pool::Pool;
 
 /// A buffer of this size or more is not kept.
 pub(crate) const LARGE: usize = 1 << 20;
@@ -56,6 +59,23 @@ impl Buffer {
 pub(crate) struct LooseValue {
     pub(crate) data: Buffer,
     pub(crate) shape: Vec<usize>,
+    /// Of a large one, until its sample is booked.
+    reservation: Option<Reservation>,
+}
+
+impl LooseValue {
+    /// Makes it so long, and of this shape; the content is unspecified afterwards. What is idle in the pool makes
+    /// way before a large one is allocated.
+    pub(crate) fn begin(&mut self, len: usize, shape: &[usize], pool: Option<&Pool>) {
+        self.shape.clear();
+        self.shape.extend_from_slice(shape);
+        if len >= LARGE && len > self.data.capacity() {
+            self.data = Buffer::default();
+            self.reservation = None;
+            self.reservation = pool.map(|pool| pool.reserve(len));
+        }
+        self.data.set_len(len);
+    }
 }
 
 /// One sample on its way.
@@ -86,10 +106,18 @@ impl Parcel {
         self.record.capacity() + parts
     }
 
+    /// Its sample is made and about to be booked.
+    pub(crate) fn unreserve(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.reservation = None);
+    }
+
     /// Frees what is large.
     pub(crate) fn shrink(&mut self) {
         self.record.shrink();
-        self.parts.iter_mut().for_each(|part| part.data.shrink());
+        for part in &mut self.parts {
+            part.data.shrink();
+            part.reservation = None;
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-use crate::flow::{Charge, Ledger};
+use crate::flow::{Charge, Ledger, Reservation};
 use crate::process::Process;
 use crate::sync::{Mutex, lock};
 
@@ -118,6 +118,14 @@ impl Pool {
             page_lock.lock(memory);
         }
         Ok(block)
+    }
+
+    /// Makes room for a value of so many bytes, before it is allocated.
+    pub(crate) fn reserve(&self, bytes: usize) -> Reservation {
+        let evict = self.ledger.reserve(bytes as u64);
+        let reservation = Reservation::of(&self.ledger, bytes as u64);
+        self.evict(evict);
+        reservation
     }
 
     /// Frees idle blocks of at least so many bytes, as far as there are any.
@@ -279,6 +287,10 @@ mod tests {
         fn evicted(&self, bytes: u64) {
             self.idle.fetch_sub(bytes, Ordering::Relaxed);
         }
+        fn reserve(&self, _bytes: u64) -> u64 {
+            0
+        }
+        fn unreserve(&self, _bytes: u64) {}
     }
 
     #[test]

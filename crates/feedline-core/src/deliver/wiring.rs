@@ -102,6 +102,7 @@ impl LoaderBuilder {
             dataset,
             schema: Arc::clone(&schema),
             gate: Arc::clone(&gate),
+            pool: Arc::clone(&pool),
             seed: self.seed,
             on_error: self.on_error,
             max_errors: self.max_errors,

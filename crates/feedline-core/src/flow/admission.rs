@@ -81,6 +81,16 @@ impl<T, J> Flow<T, J> {
 
     // ---- the pool
 
+    /// A value of so many bytes is about to be made, for a sample that was not told of yet.
+    pub(crate) fn reserve(&mut self, bytes: u64) -> Effects<T, J> {
+        Effects { evict: self.bytes.reserve(bytes), ..Effects::default() }
+    }
+
+    /// Its sample is made, and told of; or it is given up.
+    pub(crate) fn unreserve(&mut self, bytes: u64) {
+        self.bytes.unreserve(bytes);
+    }
+
     /// A block was taken, new or idle before, for bytes that were counted already.
     pub(crate) fn took(&mut self, capacity: u64, reused: bool, in_place_of: u64) -> Effects<T, J> {
         self.bytes.took(capacity, reused);

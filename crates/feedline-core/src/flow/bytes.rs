@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The budget bounds `undelivered + idle`, where `undelivered` is blocks and loose bytes. What the user holds
-//! is the user's: it is counted, never waited for. Idle blocks make way for everything else.
+//! is the user's: it is counted, never waited for. Idle blocks make way for everything else, also for large
+//! values that are just being made: those are `reserved` until their sample is made and they are loose.
 
 use serde::Serialize;
 
@@ -48,13 +49,15 @@ impl MemoryStats {
 pub(super) struct Bytes {
     budget: u64,
     stats: MemoryStats,
+    /// For values that are being made.
+    reserved: u64,
     largest: Largest,
 }
 
 impl Bytes {
     pub(super) fn new(budget: u64, samples_per_batch: u64) -> Bytes {
         let window = samples_per_batch.saturating_mul(4).max(64);
-        Bytes { budget, stats: MemoryStats::default(), largest: Largest::new(window) }
+        Bytes { budget, stats: MemoryStats::default(), reserved: 0, largest: Largest::new(window) }
     }
 
     pub(super) fn stats(&self) -> MemoryStats {
@@ -81,7 +84,24 @@ impl Bytes {
         self.stats.undelivered += bytes;
         self.stats.peak =
             self.stats.peak.max(self.total().min(self.stats.undelivered.max(self.budget)));
-        self.total().saturating_sub(self.budget).min(self.stats.idle)
+        self.excess()
+    }
+
+    /// A value of so many bytes is about to be made. Returns how many idle bytes must go for it.
+    pub(super) fn reserve(&mut self, bytes: u64) -> u64 {
+        self.reserved += bytes;
+        self.excess()
+    }
+
+    /// It is made, and loose by now; or it never will be.
+    pub(super) fn unreserve(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.reserved, "more is made than was begun");
+        self.reserved = self.reserved.saturating_sub(bytes);
+    }
+
+    /// How many idle bytes are too many.
+    fn excess(&self) -> u64 {
+        (self.total() + self.reserved).saturating_sub(self.budget).min(self.stats.idle)
     }
 
     /// So many bytes are no longer on their way: freed, or in a block by now.
@@ -117,7 +137,7 @@ impl Bytes {
             true => self.stats.held_by_user = self.stats.held_by_user.saturating_sub(capacity),
             false => self.remove(capacity),
         }
-        let kept = keep && self.total() + capacity <= self.budget;
+        let kept = keep && self.total() + self.reserved + capacity <= self.budget;
         if kept {
             self.stats.idle += capacity;
             self.stats.peak = self.stats.peak.max(self.total());
@@ -185,6 +205,22 @@ mod tests {
         let MemoryStats { undelivered, idle, held_by_user, .. } = bytes.stats();
         assert_eq!((undelivered, idle, held_by_user), (0, 50, 0));
         assert_eq!(bytes.add(70), 20, "idle bytes make way");
+    }
+
+    #[test]
+    fn idle_bytes_make_way_for_values_that_are_being_made() {
+        let mut bytes = Bytes::new(100, 1);
+        bytes.add(60);
+        assert!(bytes.give_back(60, false, true));
+        assert_eq!(bytes.reserve(30), 0);
+        assert_eq!(bytes.reserve(30), 20, "90 are to be made, or 60 of them and what is idle");
+        bytes.evicted(60);
+        bytes.add(50);
+        assert!(!bytes.give_back(50, false, true), "no room to keep it beside them");
+        bytes.unreserve(60);
+        bytes.add(50);
+        assert!(bytes.give_back(50, false, true));
+        assert_eq!(bytes.stats().peak, 60, "only what is booked counts");
     }
 
     #[test]

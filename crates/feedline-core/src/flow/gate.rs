@@ -364,4 +364,12 @@ impl<T: Send, J: Send> Ledger for Gate<T, J> {
     fn evicted(&self, bytes: u64) {
         lock(&self.flow).evicted(bytes);
     }
+
+    fn reserve(&self, bytes: u64) -> u64 {
+        lock(&self.flow).reserve(bytes).evict
+    }
+
+    fn unreserve(&self, bytes: u64) {
+        lock(&self.flow).unreserve(bytes);
+    }
 }

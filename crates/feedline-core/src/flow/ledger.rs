@@ -22,6 +22,12 @@ pub(crate) trait Ledger: Send + Sync {
 
     /// Idle blocks were freed.
     fn evicted(&self, bytes: u64);
+
+    /// A value of so many bytes is about to be made. Returns how many idle bytes should go for it.
+    fn reserve(&self, bytes: u64) -> u64;
+
+    /// It is loose by now, or given up.
+    fn unreserve(&self, bytes: u64);
 }
 
 /// Loose bytes that are counted for as long as this lives.
@@ -68,5 +74,34 @@ impl Drop for Charge {
 impl std::fmt::Debug for Charge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Charge").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// Room for a value that is being made, for as long as this lives.
+pub(crate) struct Reservation {
+    ledger: Arc<dyn Ledger>,
+    bytes: u64,
+    home: Process,
+}
+
+impl Reservation {
+    /// Room that the ledger was asked for.
+    pub(crate) fn of(ledger: &Arc<dyn Ledger>, bytes: u64) -> Reservation {
+        Reservation { ledger: Arc::clone(ledger), bytes, home: Process::this() }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // As for a charge.
+        if !self.home.is_left() {
+            self.ledger.unreserve(self.bytes);
+        }
+    }
+}
+
+impl std::fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reservation").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }

@@ -40,6 +40,7 @@
 //! | `made` | worker | loose bytes + n; the oldest unfinished batch may move on | who wants bytes, or room in the window |
 //! | `finished` | worker | the batch is in the reorder buffer | the consumer, if it waits and a bunch is there |
 //! | `idle` | worker | the consumer need not wait for a whole bunch | the consumer, if anything is there |
+//! | `reserve`, `unreserve` | worker | a large value of varying length is being made; idle bytes make way for it | – |
 //! | `took`, `freed`, `returned`, `evicted` | pool | bytes change their column; a delivered block lets a batch go | who wants bytes; as for `ask` |
 //! | `cancel`, `load` | consumer | a new generation of which nothing is wanted yet | whoever waits |
 //! | `stop` | anybody | nothing is accepted any more | all |
@@ -87,7 +88,7 @@ pub(crate) use cursor::Cursor;
 pub(crate) use effects::{Answer, BatchId, Effects, Finished, Opening};
 pub(crate) use event_count::{EventCount, Ticket};
 pub(crate) use gate::{Gate, Taken};
-pub(crate) use ledger::{Charge, Ledger};
+pub(crate) use ledger::{Charge, Ledger, Reservation};
 pub(crate) use rules::Rules;
 
 /// A batch whose samples are not all made.

@@ -40,6 +40,10 @@ impl Ledger for Nothing {
         false
     }
     fn evicted(&self, _: u64) {}
+    fn reserve(&self, _: u64) -> u64 {
+        0
+    }
+    fn unreserve(&self, _: u64) {}
 }
 
 fn loaded(slot: u32) -> Loaded {

@@ -21,6 +21,7 @@ pub(super) fn lot() -> StdArc<Lot> {
     StdArc::new(Lot {
         id: BatchId { generation: 0, turn: 0, epoch: 0, number: 0 },
         indices: vec![SampleIndex(0)],
+        repeats: Vec::new(),
         positions: Positions::From(0),
         pulled: None,
         draft: None,

@@ -93,6 +93,7 @@ pub(crate) enum Opened {
 struct BatchSamples {
     positions: Positions,
     indices: Vec<SampleIndex>,
+    repeats: Vec<u64>,
 }
 
 impl Opener {
@@ -137,7 +138,7 @@ impl Opener {
                 return self.pass_over(prepared, id, positions, error);
             }
         };
-        let BatchSamples { positions, mut indices } = members;
+        let BatchSamples { positions, mut indices, repeats } = members;
         let (mut pulled, mut ended) = (None, false);
         if let Some(iterating) = &self.iterating {
             let taken;
@@ -164,7 +165,7 @@ impl Opener {
             }
             Some(composer) => (None, Some((composer, rows))),
         };
-        let lot = Arc::new(Lot { id, indices, positions, draft, pulled });
+        let lot = Arc::new(Lot { id, indices, repeats, positions, draft, pulled });
         let jobs = self.cut(&mut prepared.jobs, &lot, slots, hint);
         // If not any worker may take any job, all must be woken to find out whom a job concerns.
         let wakes = if self.policy.anyone_may_take() { jobs } else { usize::MAX };
@@ -299,7 +300,19 @@ impl Opener {
                 indices.extend(positions.iter().map(|p| plan.index(Position(*p))));
             }
         }
-        Ok(BatchSamples { positions, indices })
+        let mut repeats = Vec::new();
+        if plan.repeats() {
+            repeats.try_reserve_exact(slots as usize).map_err(|_| OutOfMemory { bytes })?;
+            match &positions {
+                Positions::From(first) => {
+                    repeats.extend((0..u64::from(slots)).map(|i| plan.repeat(Position(first + i))));
+                }
+                Positions::Listed(positions) => {
+                    repeats.extend(positions.iter().map(|p| plan.repeat(Position(*p))));
+                }
+            }
+        }
+        Ok(BatchSamples { positions, indices, repeats })
     }
 
     /// Cuts a lot into jobs. Returns how many.

@@ -47,6 +47,17 @@ pub(crate) trait Arrangement: Send + Sync {
         }
     }
 
+    /// Whether a sample may come more than once.
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    /// What tells the sample at this position from others that are the same: 0, or a number that no other position
+    /// has. Random numbers depend on it, so it is 0 wherever a sample comes for the first time and that is known.
+    fn repeat(&self, _position: u64) -> u64 {
+        0
+    }
+
     /// Any sample this order can give other than `failed`, searched from a random `start`. Asked only
     /// when drawing positions found nothing else, so it may be slow; bounded, because an order of one
     /// sample repeated for ever has no answer.

@@ -76,6 +76,17 @@ impl EpochPlan {
         self.arrangement.map(out);
     }
 
+    /// Whether a sample may come more than once in this epoch, padding aside.
+    pub(crate) fn repeats(&self) -> bool {
+        self.arrangement.repeats()
+    }
+
+    /// What tells the sample at this position from others of the epoch that are the same sample; see
+    /// [`SampleKey`](crate::SampleKey). Padding is made as what it repeats.
+    pub(crate) fn repeat(&self, position: Position) -> u64 {
+        self.arrangement.repeat(self.place(position.0))
+    }
+
     /// Heap bytes of the tables that this epoch owns.
     pub fn table_bytes(&self) -> usize {
         self.arrangement.table_bytes()

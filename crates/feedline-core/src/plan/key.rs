@@ -22,6 +22,7 @@ pub(crate) enum Purpose {
     SubstituteRetry = 12,
     Batch = 13,
     Buffer = 14,
+    Repeat = 15,
 }
 
 /// The name of one random stream: seed, purpose, and three coordinates.
@@ -100,6 +101,12 @@ impl Stream {
     #[inline]
     pub fn new(seed: u64, epoch: u64, sample_index: u64) -> Self {
         Key::of(seed, Purpose::Sample, epoch).index(sample_index).stream()
+    }
+
+    /// The stream of a sample that may come more than once in the epoch; see [`SampleKey`](crate::SampleKey).
+    #[inline]
+    pub(crate) fn of_repeat(seed: u64, epoch: u64, repeat: u64) -> Self {
+        Key::of(seed, Purpose::Repeat, epoch).index(repeat).stream()
     }
 
     /// Stream number `lane` of the same sample, from its beginning: for what draws behind something else that

@@ -135,12 +135,18 @@ struct PartProgress {
 }
 
 impl MixedOrder {
-    fn sample(&self, place: u64) -> u64 {
+    /// The part at a place of the unpermuted epoch, which of its passes that is, and where in it.
+    fn find(&self, place: u64) -> (&PartQuota, &PartProgress, u128, u64) {
         // Parts without quota begin where the next one does, so the last that begins here is meant.
         let number = self.parts.partition_point(|part| part.quota_start <= place) - 1;
         let (part, running) = (&self.parts[number], &self.running[number]);
         let ordinal = running.begin + u128::from(place - part.quota_start);
         let (pass, offset) = divide(ordinal, part.len);
+        (part, running, pass, offset)
+    }
+
+    fn sample(&self, place: u64) -> u64 {
+        let (part, running, pass, offset) = self.find(place);
         let offset = match running.passes.get((pass - running.first_pass) as usize) {
             Some(shuffle) => shuffle.apply(offset),
             None => shuffle_of_pass(part.len, running.key, pass).apply(offset),
@@ -167,6 +173,18 @@ impl Arrangement for MixedOrder {
         for slot in positions {
             slot.0 = self.sample(slot.0);
         }
+    }
+
+    /// A part may come to the end of a pass and begin the next.
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    /// Within one pass no sample comes twice.
+    fn repeat(&self, position: u64) -> u64 {
+        let place = self.arrangement.apply(position);
+        let (_, running, pass, _) = self.find(place);
+        if pass == running.first_pass { 0 } else { place.saturating_add(1) }
     }
 
     fn table_bytes(&self) -> usize {

@@ -105,6 +105,15 @@ impl Arrangement for WeightedDraws {
         SampleIndex(if level < own { place } else { u64::from(alias) })
     }
 
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    /// Each draw is one of its own: to find out which is a sample's first would take a look at all before it.
+    fn repeat(&self, position: u64) -> u64 {
+        position.saturating_add(1)
+    }
+
     /// Looks through the columns, because positions could draw one heavy sample for ever.
     fn other_than(&self, failed: SampleIndex, start: u64, _: u64) -> Option<SampleIndex> {
         let columns = self.columns.len() as u64;

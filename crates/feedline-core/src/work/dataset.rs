@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::assemble::{
-    DType, Element, Field, FieldKey, FieldPlace, Form, Parcel, Ragged, Schema, SlotRows,
+    DType, Element, Field, FieldKey, FieldPlace, Form, Parcel, Pool, Ragged, Schema, SlotRows,
 };
 
 use crate::plan::{SampleIndex, Stream};
@@ -145,6 +145,27 @@ pub struct SampleKey {
     pub epoch: u64,
     /// The index that the loader asked for, however datasets are nested.
     pub index: SampleIndex,
+    /// Which time it comes in its epoch, where an order may give a sample more than once: 0, or a number that nothing
+    /// else in the epoch has, on whichever rank. Drawn by weight, with replacement: its place among all draws of the
+    /// epoch, counted from 1. In a list: 0 for its first entry, otherwise the entry's place, counted from 1.
+    pub repeat: u64,
+}
+
+impl SampleKey {
+    /// The key of a sample that comes once in its epoch.
+    #[must_use]
+    pub fn new(seed: u64, epoch: u64, index: SampleIndex) -> SampleKey {
+        SampleKey { seed, epoch, index, repeat: 0 }
+    }
+
+    /// The random stream with this name.
+    #[must_use]
+    pub fn stream(&self) -> Stream {
+        match self.repeat {
+            0 => Stream::new(self.seed, self.epoch, self.index.0),
+            repeat => Stream::of_repeat(self.seed, self.epoch, repeat),
+        }
+    }
 }
 
 /// The sample being made: what it is, and where its fields are written.
@@ -157,6 +178,8 @@ pub struct Sample<'a> {
     schema: &'a Schema,
     rows: Option<SlotRows<'a>>,
     parcel: &'a mut Parcel,
+    /// What makes room for large values, if they count towards a loader's budget.
+    pool: Option<&'a Pool>,
     watch: StageWatch<'a>,
 }
 
@@ -227,13 +250,13 @@ impl<'a> Sample<'a> {
         key: SampleKey,
         schema: &'a Schema,
         rows: Option<SlotRows<'a>>,
-        parcel: &'a mut Parcel,
+        (parcel, pool): (&'a mut Parcel, Option<&'a Pool>),
         watch: StageWatch<'a>,
     ) -> Sample<'a> {
         let record = if rows.is_some() { 0 } else { schema.record_bytes() };
         parcel.reset(record, schema.variable(), schema.fields().len());
         let count = schema.fields().len();
-        Sample { index: key.index, key, first: 0, count, schema, rows, parcel, watch }
+        Sample { index: key.index, key, first: 0, count, schema, rows, parcel, pool, watch }
     }
 
     /// Lets another dataset write a part of this sample: its sample `index` into `fields`.
@@ -274,10 +297,10 @@ impl<'a> Sample<'a> {
     }
 
     /// A random stream of this sample's own: the same for one seed, epoch and sample, whichever
-    /// worker asks.
+    /// worker asks. Each time that a sample comes in one epoch has another.
     #[must_use]
     pub fn rng(&self) -> Stream {
-        Stream::new(self.key.seed, self.key.epoch, self.key.index.0)
+        self.key.stream()
     }
 
     /// Says that `stage` starts now; its time is measured apart.
@@ -419,9 +442,7 @@ impl<'a> Sample<'a> {
             },
             FieldPlace::Loose { part } => {
                 let part = &mut self.parcel.parts[part];
-                part.shape.clear();
-                part.shape.extend_from_slice(shape.unwrap_or(&[]));
-                part.data.set_len(len);
+                part.begin(len, shape.unwrap_or(&[]), self.pool);
                 part.data.bytes_mut()
             }
         }

@@ -18,6 +18,8 @@ use super::pulled::Pulled;
 pub(crate) struct Lot {
     pub(crate) id: BatchId,
     pub(crate) indices: Vec<SampleIndex>,
+    /// Which time each comes; empty where no sample comes twice. See [`SampleKey`](super::SampleKey).
+    pub(crate) repeats: Vec<u64>,
     pub(crate) positions: Positions,
     pub(crate) draft: Option<Arc<Draft>>,
     /// Of an iterable dataset: the bytes that were taken for each slot.

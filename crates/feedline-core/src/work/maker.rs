@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::assemble::{Parcel, Schema, SlotRows};
+use crate::assemble::{Parcel, Pool, Schema, SlotRows};
 use crate::deliver::BatchResult;
 use crate::error::{Error, Failure, OnError, Panicked, SampleError};
 use crate::flow::Gate;
@@ -28,6 +28,7 @@ pub(crate) struct Maker {
     pub(crate) dataset: Arc<dyn Dataset>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) gate: Arc<Gate<BatchResult, Job<Work>>>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) seed: u64,
     pub(crate) on_error: OnError,
     pub(crate) max_errors: Option<u64>,
@@ -45,6 +46,7 @@ pub(crate) struct Wanted {
     pub(crate) index: SampleIndex,
     position: Position,
     epoch: u64,
+    repeat: u64,
 }
 
 /// What making a sample came to.
@@ -201,7 +203,8 @@ impl Maker {
                 course.epoch(lot.id.epoch).substitute(position, attempt)
             }
         };
-        Wanted { index, position, epoch: lot.id.epoch }
+        let repeat = lot.repeats.get(slot as usize).copied().unwrap_or(0);
+        Wanted { index, position, epoch: lot.id.epoch, repeat }
     }
 
     fn attempt(
@@ -272,8 +275,9 @@ impl Maker {
         parcel: &mut Parcel,
         watch: StageWatch<'_>,
     ) -> Result<[u64; 3], SampleError> {
-        let key = SampleKey { seed: self.seed, epoch: wanted.epoch, index: wanted.index };
-        let mut sample = Sample::new(key, &self.schema, rows, parcel, watch);
+        let Wanted { index, epoch, repeat, .. } = wanted;
+        let key = SampleKey { seed: self.seed, epoch, index, repeat };
+        let mut sample = Sample::new(key, &self.schema, rows, (parcel, Some(&self.pool)), watch);
         let built = catch_unwind(AssertUnwindSafe(|| {
             self.dataset.build(raw, &mut sample)?;
             sample.check_complete().map_err(Cause::from)
@@ -298,7 +302,7 @@ impl Maker {
     ) -> SampleError {
         // User code as well; a message must not fail for want of a path.
         let origin = catch_unwind(AssertUnwindSafe(|| self.dataset.origin(wanted.index)));
-        let Wanted { index, position, epoch } = wanted;
+        let Wanted { index, position, epoch, .. } = wanted;
         SampleError::new((index, position, epoch), origin.ok().flatten(), stage, failure, cause)
     }
 

@@ -245,7 +245,8 @@ impl Runner {
                 }
                 if draft.keeps_parcels() {
                     let empty = self.assembler.depot.take();
-                    let parcel = std::mem::replace(&mut local.parcel, empty);
+                    let mut parcel = std::mem::replace(&mut local.parcel, empty);
+                    parcel.unreserve();
                     loose.add(self.assembler.loose_bytes(&parcel));
                     draft.keep(slot, parcel);
                 }

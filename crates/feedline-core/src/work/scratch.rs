@@ -26,7 +26,7 @@ use super::stage::{Stage, StageWatch};
 ///
 /// let mut scratch = Scratch::new(Squares.fields())?;
 /// let index = SampleIndex(3);
-/// let nine = scratch.read(&Squares, index, SampleKey { seed: 0, epoch: 0, index })?;
+/// let nine = scratch.read(&Squares, index, SampleKey::new(0, 0, index))?;
 /// assert_eq!(nine.get::<u64>(0), Some(&[9][..]));
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
@@ -83,7 +83,7 @@ impl Scratch {
         write: impl FnOnce(&mut Sample<'_>) -> Result<(), Cause>,
     ) -> Result<SampleView<'_>, Cause> {
         let watch = StageWatch::start(false, None);
-        let mut sample = Sample::new(key, &self.schema, None, &mut self.parcel, watch);
+        let mut sample = Sample::new(key, &self.schema, None, (&mut self.parcel, None), watch);
         sample.begin(Stage::Decode);
         write(&mut sample)?;
         sample.check_complete()?;

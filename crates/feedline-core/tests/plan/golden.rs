@@ -2,6 +2,7 @@
 //! machine. All of them were computed by a second implementation, in another language, from the
 //! descriptions in the papers that the sources cite. Never update one to make a test pass.
 
+use feedline_core::SampleKey;
 use feedline_core::plan::{
     Boundary, Key, Order, Part, Plan, Position, SampleIndex, ShardSizes, Shuffle, Stream,
 };
@@ -55,6 +56,24 @@ fn streams_are_pinned() {
     let mut stream = Stream::new(7, 1, 42);
     let unit = std::array::from_fn(|_| stream.unit_f64());
     assert_eq!(unit, [0.060768089321103114, 0.9194804978767215, 0.20761369568857024]);
+}
+
+#[test]
+fn streams_of_samples_that_come_again_are_pinned() {
+    let key = SampleKey { seed: 7, epoch: 1, index: SampleIndex(42), repeat: 0 };
+    assert_eq!(key, SampleKey::new(7, 1, SampleIndex(42)));
+    assert_eq!(key.stream().next_u64(), Stream::new(7, 1, 42).next_u64());
+    // Whichever sample it is: no two have the same number.
+    let mut stream = SampleKey { repeat: 3, ..key }.stream();
+    let expected = [
+        0x98957c67718493c6,
+        0x5d2b3731e6607876,
+        0xa274b607ce40dabb,
+        0xadd2704afb354eba,
+        0x285c88f02ec16057,
+    ];
+    assert_eq!(std::array::from_fn(|_| stream.next_u64()), expected);
+    assert_eq!(stream.in_lane(2).next_u64(), 0x7b09c1c06ab345fb);
 }
 
 #[test]

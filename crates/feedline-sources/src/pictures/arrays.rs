@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use feedline_core::plan::Stream;
 use feedline_core::{
     Cause, DType, Dataset, Field, Form, Iterable, Sample, SampleIndex, SampleKey, SampleView,
     Scratch, Stage,
@@ -147,8 +146,7 @@ impl ImageArrays {
                 size
             }
         };
-        let stream = Stream::new(key.seed, key.epoch, key.index.0);
-        let mut draws = StreamDraw(stream.in_lane(self.lane));
+        let mut draws = StreamDraw(key.stream().in_lane(self.lane));
         let mut all = Vec::new();
         for view in &self.views {
             let mut drawn = Drawn::default();

@@ -182,7 +182,7 @@ impl Pictures {
         let bytes = self.source.part(index, self.split(&raw)?.0, self.picture)?;
         let decoder = Decoder::open(bytes, &self.views[0].options().limits)?;
         let size = self.views[0].size(&decoder);
-        let mut draws = StreamDraw(Stream::new(key.seed, key.epoch, key.index.0));
+        let mut draws = StreamDraw(key.stream());
         let mut all = Vec::new();
         for view in &self.views {
             let mut drawn = Drawn::default();
