@@ -69,6 +69,7 @@ impl Loader {
             memory,
             prefetch,
             ready,
+            is_iterated: runner.maker.dataset.iterable().is_some(),
         }
     }
 }

@@ -51,6 +51,9 @@ pub struct Stats {
     pub prefetch: usize,
     /// How many wait now.
     pub ready: usize,
+    /// Whether samples come from an iterator, one after the other.
+    #[serde(skip)]
+    pub(crate) is_iterated: bool,
 }
 
 /// The training loop's side.
@@ -215,6 +218,7 @@ impl Stats {
             memory: self.memory.plus(&later.memory),
             prefetch: later.prefetch,
             ready: later.ready,
+            is_iterated: later.is_iterated,
         }
     }
 }

@@ -8,6 +8,10 @@ use super::stats::Stats;
 const NEGLIGIBLE: f64 = 0.02;
 /// One wait with more than this share of all waiting explains it.
 const MOSTLY: f64 = 0.7;
+/// Below this imbalance factor the work is spread evenly.
+const EVEN: f64 = 1.2;
+/// With fewer samples than these per worker, how they are spread says nothing.
+const FEW: u64 = 16;
 
 impl Stats {
     /// A verdict in plain words.
@@ -113,14 +117,36 @@ impl Stats {
                 self.prefetch,
             );
         } else {
-            let _ = write!(
-                text,
-                "Yet the workers had nothing to do {:.0} % of the time: imbalance factor {:.2}. Work \
-                 stealing or smaller pieces would spread the work better. ",
-                100.0 * starved as f64 / all,
-                self.imbalance,
-            );
+            let starved = 100.0 * starved as f64 / all;
+            let _ = write!(text, "Yet the workers had nothing to do {starved:.0} % of the time: ");
+            self.explain_starvation(text);
         }
+    }
+
+    /// Why there was nothing to do for workers while the loop waited.
+    fn explain_starvation(&self, text: &mut String) {
+        let (samples, workers) = (self.samples, self.workers.len() as u64);
+        let _ = if self.is_iterated {
+            write!(
+                text,
+                "samples come from the iterator one after the other, and it gives them no faster. Let it do less, \
+                 and `map` the rest. "
+            )
+        } else if samples < FEW * workers {
+            write!(text, "{samples} samples are few for {workers} workers. ")
+        } else if self.imbalance >= EVEN {
+            write!(
+                text,
+                "imbalance factor {:.2}. Work stealing or smaller pieces would spread the work better. ",
+                self.imbalance
+            )
+        } else {
+            write!(
+                text,
+                "the work is spread evenly, but too little of it is under way at a time. Raise `prefetch` or \
+                 `memory`, or take larger batches. "
+            )
+        };
     }
 }
 
@@ -192,6 +218,7 @@ mod tests {
             steals: crate::schedule::Steals::default(),
             memory: crate::flow::MemoryStats::default(),
             prefetch: 4,
+            is_iterated: false,
         }
     }
 
@@ -223,6 +250,19 @@ mod tests {
         says(&full, &["uneven", "read-ahead of 4 batches", "`ready`"]);
         let starved = stats(50 * SECOND, 50 * SECOND, 50 * SECOND, SECOND, 100 * SECOND);
         says(&starved, &["nothing to do", "imbalance factor 1.50"]);
+    }
+
+    #[test]
+    fn stealing_is_advised_only_where_work_is_there_to_be_spread() {
+        let starved = stats(50 * SECOND, 50 * SECOND, 50 * SECOND, SECOND, 100 * SECOND);
+        let iterated = Stats { is_iterated: true, ..starved.clone() };
+        let few = Stats { samples: 20, ..starved.clone() };
+        let even = Stats { imbalance: 1.05, ..starved };
+        for (stats, why) in [(iterated, "iterator"), (few, "20 samples are few"), (even, "evenly")]
+        {
+            says(&stats, &["nothing to do", why]);
+            assert!(!stats.explain().contains("stealing"), "{why}");
+        }
     }
 
     #[test]
