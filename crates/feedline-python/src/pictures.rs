@@ -17,7 +17,7 @@ use feedline::ops::image::{
 use feedline::sources::{
     Axes, Encoded, ImageArrays, ImageField, Pictures, PicturesError, Reading, RowTable, Rows,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -432,7 +432,8 @@ pub(crate) fn describe<'py>(py: Python<'py>, drawn: &Drawn) -> PyResult<Bound<'p
         let parameters = PyDict::new(py);
         let fill = match erasure {
             Erasure::Colour(fill) => *fill,
-            Erasure::Noise => [f32::NAN; 3],
+            // Nothing of one colour.
+            _ => [f32::NAN; 3],
         };
         let name = action_of(&Action::Erase { area: *area, fill }, &parameters)?;
         list.append((name, parameters))?;
@@ -449,6 +450,11 @@ fn described<'py>(py: Python<'py>, actions: &[Action]) -> PyResult<Bound<'py, Py
         list.append((name, parameters))?;
     }
     Ok(list)
+}
+
+/// The error for what this module does not know yet.
+fn without_a_name(action: &dyn std::fmt::Debug) -> PyErr {
+    PyNotImplementedError::new_err(format!("there is no name for {action:?}"))
 }
 
 fn action_of(action: &Action, to: &Bound<'_, PyDict>) -> PyResult<&'static str> {
@@ -516,6 +522,8 @@ fn action_of(action: &Action, to: &Bound<'_, PyDict>) -> PyResult<&'static str> 
             Tone::AutoContrast => "autocontrast",
             Tone::Equalize => "equalize",
             Tone::Invert => "invert",
+            other => return Err(without_a_name(other)),
         },
+        other => return Err(without_a_name(other)),
     })
 }

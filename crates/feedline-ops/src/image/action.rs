@@ -88,6 +88,7 @@ pub type Fill = [f32; 3];
 
 /// One thing done to a picture.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Action {
     /// Keeps an area, which lies within the picture.
     Crop(Area),

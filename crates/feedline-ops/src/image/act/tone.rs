@@ -10,6 +10,7 @@ use crate::image::Picture;
 
 /// A change of colours with its parameter drawn.
 #[derive(Copy, Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Tone {
     /// Times a factor.
     Brightness(f64),

@@ -6,6 +6,7 @@ use crate::image::draw::Draw;
 
 /// What is painted.
 #[derive(Copy, Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Erasure {
     /// One colour.
     Colour(Fill),
