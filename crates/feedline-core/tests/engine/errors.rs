@@ -325,10 +325,32 @@ fn a_field_left_out_is_an_error_and_not_an_old_value() {
     assert!(errors[0].to_string().contains("field `b` was not written"), "{}", errors[0]);
 }
 
-/// Sample 3 raises; while it is made in place of another, each other sample hangs, in `load`.
+/// Sample 3 raises. The first load of another sample that was loaded before, which is that of a substitute, hangs.
 struct RaisesThenHangs {
     go: Arc<AtomicBool>,
-    substitutes: Mutex<Vec<u64>>,
+    raises: Stage,
+    loads: Mutex<Loads>,
+}
+
+#[derive(Default)]
+struct Loads {
+    loaded: BTreeSet<u64>,
+    raised: bool,
+    hung: bool,
+}
+
+impl RaisesThenHangs {
+    fn raise(&self, index: SampleIndex, stage: Stage) -> Result<(), Cause> {
+        if index.0 != 3 || stage != self.raises {
+            return Ok(());
+        }
+        // Where others load, all are loaded before.
+        while stage != Stage::Load && self.loads.lock().unwrap().loaded.len() < 7 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.loads.lock().unwrap().raised = true;
+        Err("sample 3 is torn".into())
+    }
 }
 
 impl Dataset for RaisesThenHangs {
@@ -339,27 +361,22 @@ impl Dataset for RaisesThenHangs {
         vec![Field::fixed("i", DType::U64, [])]
     }
     fn load(&self, index: SampleIndex, _raw: &mut Vec<u8>) -> Result<(), Cause> {
-        let mut substitutes = self.substitutes.lock().unwrap();
+        self.raise(index, Stage::Load)?;
         if index.0 == 3 {
-            substitutes.push(3);
-            return Err("sample 3 is torn".into());
+            return Ok(());
         }
-        // The first sample that is asked for after that one and was made before is its substitute.
-        let is_first = substitutes.contains(&3) && substitutes.contains(&index.0);
-        if !substitutes.contains(&index.0) {
-            substitutes.push(index.0);
-        }
-        let hangs = is_first && !substitutes.contains(&u64::MAX);
-        if hangs {
-            substitutes.push(u64::MAX);
-        }
-        drop(substitutes);
+        let mut loads = self.loads.lock().unwrap();
+        let is_again = !loads.loaded.insert(index.0);
+        let hangs = is_again && loads.raised && !loads.hung;
+        loads.hung |= hangs;
+        drop(loads);
         while hangs && !self.go.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }
     fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        self.raise(sample.index(), Stage::Decode)?;
         let i = sample.index().0;
         Ok(sample.put(0, &[i])?)
     }
@@ -367,16 +384,19 @@ impl Dataset for RaisesThenHangs {
 
 #[test]
 fn a_substitute_that_hangs_is_given_up_and_the_first_failure_is_what_is_reported() {
-    for (workers, io_workers) in [(1, 0), (1, 1)] {
+    // With threads that only load, who builds makes the substitute of what cannot be built, and loads it, too.
+    for (workers, io_workers, raises) in
+        [(1, 0, Stage::Load), (1, 1, Stage::Load), (1, 1, Stage::Decode), (2, 2, Stage::Decode)]
+    {
         let go = Arc::new(AtomicBool::new(false));
-        let dataset = RaisesThenHangs { go: Arc::clone(&go), substitutes: Mutex::default() };
+        let dataset = RaisesThenHangs { go: Arc::clone(&go), raises, loads: Mutex::default() };
         let loader = Loader::builder(dataset)
             .batch_size(8)
             .workers(workers)
             .io_workers(io_workers)
             .on_error(OnError::Replace)
             .epochs(1)
-            .sample_timeout(Duration::from_millis(300))
+            .sample_timeout(Duration::from_secs(1))
             .build()
             .unwrap();
         let batch = loader.epoch().next().unwrap().unwrap();
@@ -384,6 +404,8 @@ fn a_substitute_that_hangs_is_given_up_and_the_first_failure_is_what_is_reported
         let errors: Vec<_> = loader.errors().into_iter().filter(|e| e.index.0 == 3).collect();
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert_eq!(errors[0].failure, Failure::Error, "it raised; its substitute hung");
+        assert_eq!(errors[0].stage, raises);
+        assert!(loader.stats().lost_workers > 0, "a load was given up");
         assert_eq!(errors[0].cause().to_string(), "sample 3 is torn");
         let substitute = errors[0].replaced_by.expect("another one was found");
         assert_eq!(batch.indices()[3], substitute);
