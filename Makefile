@@ -212,7 +212,7 @@ $(VENV)/.ready-for-demo: $(VENV)/.uv requirements/dev.txt
 
 # The wheel: everything that goes into it, and the list of those files, which changes when one
 # is deleted.
-wheel_sources := Cargo.toml Cargo.lock pyproject.toml README.md $(wildcard LICENSE-*) \
+wheel_sources := Cargo.toml Cargo.lock pyproject.toml $(wildcard LICENSE-*) \
   .cargo/config.toml $(shell find crates python -type f -not -name '*.pyc' -not -path '*/tests/*' | LC_ALL=C sort)
 
 target/wheels/.sources: force

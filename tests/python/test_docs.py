@@ -14,7 +14,8 @@ import pytest
 from patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+READMES = [ROOT / "README.md", ROOT / "python" / "README.md"]
+PAGES = sorted([*READMES, *(ROOT / "docs").rglob("*.md")])
 
 # Blocks with code of packages that are not installed here, by page. Nothing else is left out.
 NOT_RUN = {
@@ -82,6 +83,8 @@ TEXTS = sorted({*PAGES, *ROOT.glob("*.md"), *ROOT.glob("crates/*/README.md")})
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?P<target>[^()\s]+)\)|(?:href|src)=\"(?P<attribute>[^\"]+)\"")
 
+FROM_OUTSIDE = re.compile(r"https://github\.com/feedline/feedline/(?:blob|raw)/main/(?P<file>.+)")
+
 
 def anchors(path):
     """Return the places that headings make, as GitHub and Sphinx name them."""
@@ -95,13 +98,23 @@ def test_links_to_files_lead_to_a_file_and_a_heading(path):
     text = re.sub(r"`[^`\n]*`", "", FENCED.sub("", path.read_text("utf-8")))
     for link in LINK.finditer(text):
         target, _, place = (link["target"] or link["attribute"]).partition("#")
+        # A file of the repository, as others see it from outside.
+        base = path.parent
+        if outside := FROM_OUTSIDE.fullmatch(target):
+            base, target = ROOT, outside["file"]
         # rustdoc's pages are made by `make docs`, whose own check finds them.
         if re.match(r"[a-z]+:|rust/", target):
             continue
-        file = (path.parent / target).resolve() if target else path
+        file = (base / target).resolve() if target else path
         assert file.exists(), f"{name(path)}: {target}"
         if place and file.suffix == ".md":
             assert place in anchors(file), f"{name(path)}: {target}#{place}"
+
+
+@pytest.mark.parametrize("path", [ROOT / "python" / "README.md"], ids=name)
+def test_links_of_what_is_read_outside_of_the_repository_are_whole(path):
+    for link in LINK.finditer(FENCED.sub("", path.read_text("utf-8"))):
+        assert link["target"].startswith("https://"), link["target"]
 
 
 # ---- the whole book
