@@ -1,6 +1,6 @@
 //! How many workers cost least.
 
-use crate::Mgc;
+use crate::Queue;
 use crate::argument::{ArgumentError, not_negative, positive};
 
 /// A number of workers and what it costs per unit of time.
@@ -17,7 +17,7 @@ pub struct Cheapest {
 /// Finds the number of workers for which `worker_cost * workers + waiting_cost * requests that wait` is smallest.
 ///
 /// Requests come at the rate `arrival`, a worker does `service` of them per unit of time, with `spread` (see
-/// [`Mgc`]). `worker_cost` is what a worker costs per unit of time (a core's price, or the share of it that the training
+/// [`Queue`]). `worker_cost` is what a worker costs per unit of time (a core's price, or the share of it that the training
 /// loop misses), `waiting_cost` what a unit of time costs for which a request waits (an idle accelerator's price). As many as waiting are by Little's law
 /// `arrival * wait`, so both terms are costs per unit of time.
 ///
@@ -47,7 +47,7 @@ pub fn cheapest_workers(
         return Err(ArgumentError::Unstable { arrival, capacity: MOST * service });
     }
     let at = |workers: u32| -> Result<Cheapest, ArgumentError> {
-        let queue = Mgc::new(arrival, service, workers, spread)?;
+        let queue = Queue::mgc(arrival, service, workers, spread)?;
         let cost = worker_cost * f64::from(workers) + waiting_cost * queue.mean_in_queue();
         Ok(Cheapest { workers, cost, wait: queue.mean_wait() })
     };
@@ -67,7 +67,6 @@ const MOST: f64 = 100_000.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mmc;
 
     #[test]
     fn no_other_number_of_workers_costs_less() {
@@ -76,7 +75,7 @@ mod tests {
         {
             let found = cheapest_workers(arrival, service, 1.0, 1.5, waiting).unwrap();
             for workers in 1..300 {
-                if let Ok(queue) = Mmc::new(arrival, service, workers) {
+                if let Ok(queue) = Queue::mmc(arrival, service, workers) {
                     let cost = 1.5 * f64::from(workers) + waiting * queue.mean_in_queue();
                     assert!(found.cost <= cost + 1e-12, "{found:?} {workers} {cost}");
                 }

@@ -4,24 +4,25 @@
 //! * Scaling: [`amdahl`] for work of fixed size, [`gustafson`] for work that grows with the workers,
 //!   and the universal scalability law [`Usl`], in which workers can also be in each other's way;
 //!   [`fit_amdahl`] and [`fit_usl`] find the law behind measured rates.
-//! * Queues: [`Mm1`] with one server, [`Mmc`] with several, [`Mg1`] and [`Mgc`] with service times of any
-//!   distribution, and [`little`], which holds in any queue; [`cheapest_workers`] weighs workers against waiting.
-//! * Lines of stages with little room in between: [`Tandem`]. How evenly work is shared: [`imbalance`].
+//! * Queues: [`Queue`] is M/M/1, M/M/c, M/G/1 and M/G/c, and [`little`] holds in any queue; [`cheapest_workers`] weighs
+//!   workers against waiting.
+//! * Lines of stages with little room in between: [`Tandem`]; a loader and its training loop as such a line:
+//!   [`Loading`]. How evenly work is shared: [`imbalance`].
 //! * What it takes: [`memory`] of batches and processes, [`Channel`] and [`SharedBandwidth`] for moving bytes,
 //!   [`pinning`] for what page-locked memory gains.
 //! * A loader as a whole: [`calibrate`] finds what its work costs, [`predict`] what it would do at another setting.
 //!
-//! Rates are per second and times in seconds, or any other unit if it is the same throughout.
+//! [`units`] reads quantities as people write them (`80ms`). Rates are per second and times in seconds, or any other unit if it is the same throughout.
 //!
 //! ```
-//! use feedline_model::{Mmc, amdahl};
+//! use feedline_model::{Queue, amdahl};
 //!
 //! // One twentieth of the work cannot be shared out: 20 workers are about 10 times as fast as one.
 //! assert_eq!(amdahl(0.05, 20)?.round(), 10.0);
 //!
 //! // Samples arrive at 30 per second, a worker makes 10 per second. How many workers keep the mean
 //! // wait below 20 ms?
-//! let wait = |workers| Mmc::new(30.0, 10.0, workers).map_or(f64::INFINITY, |m| m.mean_wait());
+//! let wait = |workers| Queue::mmc(30.0, 10.0, workers).map_or(f64::INFINITY, |m| m.mean_wait());
 //! assert_eq!((1..).find(|workers| wait(*workers) < 0.02), Some(5));
 //! # Ok::<(), feedline_model::ArgumentError>(())
 //! ```
@@ -33,25 +34,24 @@ mod cost;
 mod fit;
 mod imbalance;
 pub mod little;
+mod loading;
 pub mod memory;
-mod mg1;
-mod mm1;
-mod mmc;
 pub mod predict;
+mod queue;
 #[cfg(test)]
 mod random;
 mod run;
 mod scaling;
 mod tandem;
 mod transfer;
+pub mod units;
 
 pub use argument::ArgumentError;
 pub use cost::{Cheapest, cheapest_workers};
 pub use fit::{Fit, Margin, fit_amdahl, fit_usl};
 pub use imbalance::{Imbalance, expected_imbalance, imbalance};
-pub use mg1::{Mg1, Mgc};
-pub use mm1::Mm1;
-pub use mmc::Mmc;
+pub use loading::Loading;
+pub use queue::Queue;
 pub use scaling::{Usl, amdahl, gustafson};
 pub use tandem::{Stage, Tandem};
 pub use transfer::{Channel, Pinning, SharedBandwidth, pinning};

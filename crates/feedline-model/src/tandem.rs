@@ -178,6 +178,16 @@ impl Tandem {
         Some(if full + empty > 0.0 { idle * full / (full + empty) } else { 0.0 })
     }
 
+    /// The mean number of samples that are finished by this stage and not begun by the next one.
+    #[must_use]
+    pub fn waiting_behind(&self, stage: usize) -> Option<f64> {
+        let behind = self.between.get(stage)?;
+        let (empty, _) = behind.ends();
+        // All between the two stages, but for those that the next one works on.
+        let next = self.stages[stage + 1].workers * (1.0 - empty);
+        Some((behind.level() * behind.places - next).max(0.0))
+    }
+
     /// The mean time of a sample from the start of its first stage to the end of its last: by Little's law what
     /// is in the line over the throughput.
     #[must_use]

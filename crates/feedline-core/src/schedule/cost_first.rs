@@ -31,10 +31,10 @@ pub(super) enum Prefer {
 pub(super) struct CostFirst<T> {
     prefer: Prefer,
     workers: usize,
-    shared: Mutex<Queue<T>>,
+    shared: Mutex<CostQueue<T>>,
 }
 
-struct Queue<T> {
+struct CostQueue<T> {
     heap: BinaryHeap<Queued<T>>,
     batch_cost: Ema,
     /// The age of the newest batch: the sum of all `age`s so far.
@@ -68,7 +68,7 @@ impl<T> Ord for Queued<T> {
 
 impl<T> CostFirst<T> {
     pub(super) fn new(prefer: Prefer, workers: usize) -> CostFirst<T> {
-        let shared = Queue {
+        let shared = CostQueue {
             heap: BinaryHeap::new(),
             batch_cost: Ema::new(0.2),
             age: 0,
@@ -78,7 +78,7 @@ impl<T> CostFirst<T> {
         CostFirst { prefer, workers, shared: Mutex::new(shared) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+    fn lock(&self) -> MutexGuard<'_, CostQueue<T>> {
         lock_std(&self.shared)
     }
 }
