@@ -1,7 +1,7 @@
 //! `map`: a Python function on each sample. The GIL is held for the function and nothing else.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use feedline::{
     Cause, Dataset, Field, Iterable, Sample, SampleIndex, SampleKey, SampleView, Scratch, Stage,
@@ -14,6 +14,7 @@ use crate::call::{Callee, Functions};
 use crate::errors::Raised;
 use crate::record::{FUNCTION as GIVES, Record};
 use crate::state::{CallKey, Making};
+use crate::sync::lock;
 use crate::trim;
 use crate::value;
 
@@ -158,7 +159,7 @@ impl Dataset for PyMap {
     }
 
     fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
-        let spare = self.scratches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = lock(&self.scratches).pop();
         let mut scratch = match spare {
             Some(scratch) => scratch,
             None => Scratch::new(self.inner.fields())?,
@@ -176,7 +177,7 @@ impl Dataset for PyMap {
         });
         // The function's answer is gone; where it was large, its memory should be, too.
         trim::dropped(sample.loose_bytes());
-        self.scratches.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        lock(&self.scratches).push(scratch);
         match called {
             Some(done) => Ok(done.map_err(Raised)?),
             None => Err("the interpreter is shutting down".into()),
