@@ -206,6 +206,105 @@ def test_what_lies_behind_a_webp_is_not_part_of_it(program, tmp_path):
     assert sample == [PIXELS.tolist()]
 
 
+# More than half of what a process may take: who copies it cannot decode the picture.
+LARGE = bytes(120 << 20)
+
+
+def large_jpeg(marker, begins):
+    """Return a JPEG file, and one with segments of one kind, as long as they may be."""
+    plain = saved("JPEG", subsampling=0)
+    parts = len(LARGE) // 65000
+    segments = (begins(number, parts).ljust(65000, b"\0") for number in range(parts))
+    sized = b"".join(marker + struct.pack(">H", 65002) + segment for segment in segments)
+    return plain, plain[:2] + sized + plain[2:]
+
+
+def large_profile(number, parts):
+    return b"ICC_PROFILE\0" + bytes([number % 255 + 1, min(parts, 255)])
+
+
+def large_webp(kind, flags):
+    plain = saved("WEBP", lossless=True)
+    chunks = [(b"VP8L", plain[20:]), (kind, LARGE)]
+    if kind == b"ICCP":
+        chunks.reverse()
+    return plain, webp(canvas(flags), *chunks)
+
+
+def large_tiff(tag):
+    return tiff(TIFF, DATA), tiff(TIFF | {tag: (7, (len(LARGE), LARGE))}, DATA)
+
+
+def large_gif(label, begins=b""):
+    """Return a GIF file, and one with an extension before its picture, in pieces of 255 bytes."""
+    plain = saved("GIF", palette())
+    # Behind the header and its table of colours.
+    at = 13 + 3 * (2 << (plain[10] & 7))
+    pieces = (b"\xff" + bytes(255)) * (len(LARGE) // 255)
+    return plain, plain[:at] + b"!" + label + begins + pieces + b"\0" + plain[at:]
+
+
+def many_frames():
+    """Return a GIF file, and one whose picture is followed by a million frames."""
+    plain = saved("GIF", palette())
+    frame = b",\0\0\0\0\x08\0\x06\0\0\x02\x02\x4c\x01\0"
+    return plain, plain[:-1] + frame * 1_000_000 + b";"
+
+
+def palette():
+    return np.arange(48, dtype=np.uint8).reshape(6, 8) * 5
+
+
+def large_bmp(between):
+    """Return a BMP file, and one of version 5 with a profile behind the pixels or before them."""
+    plain = saved("BMP")
+    rows = plain[54:]
+    profile = 124 + (0 if between else len(rows))
+    begin = 14 + 124 + (len(LARGE) if between else 0)
+    head = struct.pack("<IiiHHIIiiII", 124, 8, 6, 1, 24, 0, len(rows), 0, 0, 0, 0)
+    head += bytes(16) + b"DEBM" + bytes(48) + struct.pack("<IIII", 4, profile, len(LARGE), 0)
+    parts = [LARGE, rows] if between else [rows, LARGE]
+    size = begin + len(rows) + len(LARGE)
+    return plain, b"BM" + struct.pack("<IHHI", size, 0, 0, begin) + head + b"".join(parts)
+
+
+METADATA = {
+    "jpeg with a colour profile in pieces": lambda: large_jpeg(b"\xff\xe2", large_profile),
+    "jpeg with exif data": lambda: large_jpeg(b"\xff\xe1", lambda *_: b"Exif\0\0II*\0\x08\0\0\0"),
+    "jpeg with comments": lambda: large_jpeg(b"\xff\xfe", lambda *_: b""),
+    "webp with a colour profile": lambda: large_webp(b"ICCP", 0x20),
+    "webp with exif data": lambda: large_webp(b"EXIF", 0x08),
+    "webp with xmp data": lambda: large_webp(b"XMP ", 0x04),
+    "tiff with a colour profile": lambda: large_tiff(34675),
+    "tiff with xmp data": lambda: large_tiff(700),
+    "gif with a comment": lambda: large_gif(b"\xfe"),
+    "gif with an application's data": lambda: large_gif(b"\xff", b"\x0bNETSCAPE2.0"),
+    "gif with many frames": many_frames,
+    "bmp with a colour profile": lambda: large_bmp(between=False),
+    "bmp with a colour profile before the pixels": lambda: large_bmp(between=True),
+}
+
+
+@pytest.mark.parametrize("kind", METADATA)
+def test_large_metadata_is_passed_over(program, tmp_path, kind):
+    plain, content = METADATA[kind]()
+    with Image.open(io.BytesIO(plain)) as image:
+        expected = np.asarray(image.convert("RGB")).astype(int)
+        # Decoders of JPEG round in their own way.
+        most = 2 if image.format == "JPEG" else 0
+    sample = decoded(program, tmp_path, content, orientation=True)
+    assert isinstance(sample, list), sample
+    assert np.abs(np.array(sample[0]) - expected).max() <= most
+
+
+def test_a_colour_profile_of_a_gif_counts_towards_the_limit(program, tmp_path):
+    _, content = large_gif(b"\xff", b"\x0bICCRGBG1012")
+    error = decoded(program, tmp_path, content, orientation=True)
+    assert isinstance(error, str), error
+    assert "cannot decode the GIF" in error
+    assert "Memory limit reached" in error
+
+
 EXIF = {
     "no entries": exif(0),
     "more entries than bytes": exif(65535),
