@@ -57,6 +57,7 @@ mod contest;
 mod digest;
 mod error;
 pub mod experiment;
+pub mod forecast;
 pub mod generate;
 mod gpu;
 mod kernel;

@@ -40,7 +40,7 @@ pub mod predict;
 mod queue;
 #[cfg(test)]
 mod random;
-mod run;
+mod rehearsal;
 mod scaling;
 mod tandem;
 mod transfer;

@@ -4,11 +4,11 @@
 //! times, in which workers share cores and wait for the training loop, and what starting and ending takes.
 //!
 //! ```
-//! use feedline_model::calibrate::{Assignment, Calibration, Costs};
+//! use feedline_model::calibrate::{Assignment, Calibration, WorkCosts};
 //! use feedline_model::predict::{Bottleneck, Setting, predict};
 //!
 //! // Samples of 10 ms, of which 8 are spent waiting for a disk, on 4 cores.
-//! let costs = Costs { wait: 0.008, cpu: 0.002, ..Costs::default() };
+//! let costs = WorkCosts { wait: 0.008, cpu: 0.002, ..WorkCosts::default() };
 //! let calibration = Calibration::new(Assignment::Samples, 4, costs, 600_000)?;
 //! let at = |workers| predict(&calibration, &Setting { step_seconds: 0.08, ..Setting::new(workers, 64) });
 //! // The loop asks for 800 samples per second: 8 workers are just enough.
@@ -22,9 +22,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::argument::{ArgumentError, at_most, count, not_negative};
-use crate::calibrate::{Assignment, Calibration, Costs};
+use crate::calibrate::{Assignment, Calibration, WorkCosts};
 use crate::contention::Cores;
-use crate::run::{Run, Taken};
+use crate::rehearsal::{Rehearsal, Taken};
 
 /// Where to predict.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,14 +114,14 @@ pub struct Limits {
     pub cores: Option<f64>,
     /// The interpreter's lock: `1 / time of a sample under it`.
     pub lock: Option<f64>,
-    /// The training loop's thread, taking batches over: `batch size / hand-over`.
+    /// The training loop's thread, taking batches over and letting them go.
     pub handover: Option<f64>,
     /// The training loop's steps: `batch size / step`.
     pub step: Option<f64>,
 }
 
 impl Limits {
-    fn of(calibration: &Calibration, setting: &Setting, costs: &Costs) -> Limits {
+    fn of(calibration: &Calibration, setting: &Setting, costs: &WorkCosts) -> Limits {
         let rate = |seconds: f64| (seconds > 0.0).then(|| 1.0 / seconds);
         let batch = f64::from(setting.batch_size);
         let collate = costs.collating(setting.batch_size) / batch;
@@ -131,7 +131,7 @@ impl Limits {
             workers: rate((costs.sample() + collate) / hands),
             cores: rate((costs.cpu + costs.lock + collate) / cores),
             lock: rate(costs.lock),
-            handover: rate(costs.handover / batch),
+            handover: rate(costs.handover / batch + costs.release),
             step: rate(setting.step_seconds / batch),
         }
     }
@@ -151,7 +151,7 @@ impl Limits {
 }
 
 /// More workers, and batches ahead, than a prediction is made for.
-const MOST: u32 = 1 << 16;
+const MOST: u32 = 4096;
 
 /// A run is followed for so many batches, and for some for each that may be ahead; further ones come at the rate of the
 /// later half of these.
@@ -185,7 +185,19 @@ pub fn predict(calibration: &Calibration, setting: &Setting) -> Result<Predictio
     let taken = if workers == 0 {
         inline(costs, setting, start, wanted.min(followed))
     } else {
-        let run = Run {
+        let (first, each, spin_up) = match (setting.batches, calibration.assignment) {
+            (None, _) => (0.0, 0.0, 0.0),
+            // Threads are there at once; what they wait for takes as long however many they are.
+            (Some(_), Assignment::Samples) => {
+                let (first, each) = calibration.started_at();
+                (first + calibration.spin_up, each, 0.0)
+            }
+            (Some(_), Assignment::Batches) => {
+                let (first, each) = calibration.started_at();
+                (first, each, calibration.spin_up)
+            }
+        };
+        let run = Rehearsal {
             assignment: calibration.assignment,
             costs: *costs,
             cores: Cores::of(calibration),
@@ -195,43 +207,49 @@ pub fn predict(calibration: &Calibration, setting: &Setting) -> Result<Predictio
             batches: wanted.min(followed),
             step: setting.step_seconds,
             asks_at: start,
-            begins_at: match setting.batches {
-                Some(_) => calibration.begins_at(),
-                None => (0.0, 0.0),
-            },
+            started_at: (first, each),
+            spin_up,
+            new_memory: calibration.new_memory.at(batch_bytes(calibration, setting)),
         };
         run.taken()
     };
-    let course = Course::of(&taken, setting, wanted, start, end);
+    let after_each = setting.step_seconds + costs.release * f64::from(setting.batch_size);
+    let totals = Totals::of(&taken, setting, wanted, (start, end), after_each);
     let limits = Limits::of(calibration, setting, costs);
     let bottleneck = match setting.batches {
-        Some(_) if start + end > course.seconds / 2.0 => Bottleneck::Start,
+        Some(_) if start + end > totals.seconds / 2.0 => Bottleneck::Start,
         _ => limits.smallest(),
     };
     let on_core = costs.cpu
         + costs.lock
         + costs.collating(setting.batch_size) / f64::from(setting.batch_size);
     Ok(Prediction {
-        samples_per_second: course.rate,
-        waiting_share: course.waiting,
-        memory_bytes: memory(calibration, setting, ahead),
+        samples_per_second: totals.rate,
+        waiting_share: totals.waiting,
+        memory_bytes: memory(calibration, setting, taken.most_begun),
         bottleneck,
         limits,
         first_batch_seconds: taken.at.first().copied().unwrap_or(0.0),
-        seconds: setting.batches.map(|_| course.seconds),
-        busy_cores: (course.rate * on_core).min(f64::from(calibration.cores)),
+        seconds: setting.batches.map(|_| totals.seconds),
+        busy_cores: (totals.rate * on_core).min(f64::from(calibration.cores)),
     })
 }
 
 /// A run in three numbers.
-struct Course {
+struct Totals {
     seconds: f64,
     rate: f64,
     waiting: f64,
 }
 
-impl Course {
-    fn of(taken: &Taken, setting: &Setting, wanted: usize, start: f64, end: f64) -> Course {
+impl Totals {
+    fn of(
+        taken: &Taken,
+        setting: &Setting,
+        wanted: usize,
+        (start, end): (f64, f64),
+        after_each: f64,
+    ) -> Totals {
         let followed = taken.at.len();
         let half = followed / 2;
         let samples = f64::from(setting.batch_size);
@@ -241,34 +259,39 @@ impl Course {
         let cycle = (taken.at[followed - 1] - begun) / later;
         let wait = taken.waits[half..].iter().sum::<f64>() / later;
         if setting.batches.is_none() {
-            return Course {
+            return Totals {
                 seconds: 0.0,
                 rate: samples / cycle,
                 waiting: (wait / cycle).min(1.0),
             };
         }
         let beyond = (wanted - followed) as f64;
-        let seconds = taken.at[followed - 1] + beyond * cycle + setting.step_seconds + end;
+        let seconds = taken.at[followed - 1] + beyond * cycle + after_each + end;
         let waited = taken.waits.iter().sum::<f64>() + beyond * wait;
         let rate = samples * wanted as f64 / seconds;
-        Course { seconds, rate, waiting: (waited / seconds).min(1.0) }
+        Totals { seconds, rate, waiting: (waited / seconds).min(1.0) }
     }
 }
 
 /// The training loop makes batches itself, one after the other.
-fn inline(costs: &Costs, setting: &Setting, start: f64, batches: usize) -> Taken {
+fn inline(costs: &WorkCosts, setting: &Setting, start: f64, batches: usize) -> Taken {
     let each = f64::from(setting.batch_size) * costs.sample()
         + costs.collating(setting.batch_size)
         + costs.handover;
-    let cycle = each + setting.step_seconds;
+    let release = costs.release * f64::from(setting.batch_size);
+    let cycle = each + setting.step_seconds + release;
     let at = (0..batches).map(|batch| start + each + batch as f64 * cycle).collect();
-    Taken { at, waits: vec![each; batches] }
+    Taken { at, waits: vec![each; batches], most_begun: 1 }
+}
+
+fn batch_bytes(calibration: &Calibration, setting: &Setting) -> u64 {
+    calibration.sample_bytes.saturating_mul(u64::from(setting.batch_size))
 }
 
 /// How many batches may be ahead, by number and by bytes.
 fn ahead(calibration: &Calibration, setting: &Setting) -> Result<usize, ArgumentError> {
     let by_number = u64::from(setting.workers.max(1)) * u64::from(setting.prefetch);
-    let batch_bytes = calibration.sample_bytes.saturating_mul(u64::from(setting.batch_size));
+    let batch_bytes = batch_bytes(calibration, setting);
     let by_bytes = match setting.memory {
         Some(memory) if batch_bytes > memory => {
             let hint = "allow more, or make batches smaller";
@@ -285,21 +308,122 @@ fn ahead(calibration: &Calibration, setting: &Setting) -> Result<usize, Argument
     Ok(usize::try_from(by_number.min(by_bytes)).unwrap_or(usize::MAX))
 }
 
-/// The most that the process tree takes: what it takes without batches, and the batches that are ahead, in the
-/// making, and in the loop's hands.
-fn memory(calibration: &Calibration, setting: &Setting, ahead: usize) -> u64 {
-    let batches = setting.batches.map_or(u64::MAX, u64::from);
-    let workers = u64::from(setting.workers);
-    let held = match (calibration.assignment, workers) {
-        // The samples, and the batch made of them.
-        (Assignment::Batches, 0) => 2,
-        (Assignment::Samples, 0) => 1,
-        (Assignment::Batches, _) => (ahead as u64).min(batches) + workers.min(batches) + 1,
-        (Assignment::Samples, _) => (ahead as u64).min(batches) + 1,
+/// The most that the process tree takes: what it takes without batches, the batches that are begun and not let go, the one in
+/// the loop's hands, and with whole batches to each worker the samples of those in the making.
+fn memory(calibration: &Calibration, setting: &Setting, begun: usize) -> u64 {
+    let (begun, hands) = (begun as u64, u64::from(setting.workers.max(1)));
+    let held = match calibration.assignment {
+        Assignment::Batches => begun + begun.min(hands) + 1,
+        Assignment::Samples => begun + 1,
     };
-    let batch = calibration.sample_bytes.saturating_mul(u64::from(setting.batch_size));
-    calibration
-        .base_bytes
-        .saturating_add(workers.saturating_mul(calibration.worker_bytes))
-        .saturating_add(held.saturating_mul(batch))
+    let batch = batch_bytes(calibration, setting);
+    let workers = u64::from(setting.workers).saturating_mul(calibration.worker_bytes);
+    calibration.base_bytes.saturating_add(workers).saturating_add(held.saturating_mul(batch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calibration(assignment: Assignment) -> Calibration {
+        let costs = WorkCosts { wait: 0.006, cpu: 0.004, ..WorkCosts::default() };
+        Calibration::new(assignment, 4, costs, 1000).unwrap()
+    }
+
+    #[test]
+    fn a_long_run_reaches_the_smallest_limit() {
+        for assignment in [Assignment::Samples, Assignment::Batches] {
+            for workers in [1, 3, 8, 50] {
+                for step_seconds in [0.0, 0.2] {
+                    let setting = Setting { step_seconds, ..Setting::new(workers, 20) };
+                    let it = predict(&calibration(assignment), &setting).unwrap();
+                    let limits = [it.limits.workers, it.limits.cores, it.limits.step];
+                    let least = limits.into_iter().flatten().fold(f64::INFINITY, f64::min);
+                    let apart = it.samples_per_second / least - 1.0;
+                    // Near the knee workers are in each other's way by chance.
+                    assert!((-0.08..0.02).contains(&apart), "{assignment:?} {setting:?} {apart}");
+                    let busy = 1.0 - it.samples_per_second * step_seconds / 20.0;
+                    assert!((it.waiting_share - busy).abs() < 0.02, "{setting:?} {it:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_batches_take_longer_in_proportion() {
+        let of = |batches| {
+            let setting = Setting { batches: Some(batches), ..Setting::new(3, 20) };
+            predict(&calibration(Assignment::Batches), &setting).unwrap().seconds.unwrap()
+        };
+        let (hundred, thousand, many) = (of(100), of(1000), of(100_000));
+        assert!((thousand / hundred - 10.0).abs() < 0.3, "{hundred} {thousand}");
+        assert!((many / thousand - 100.0).abs() < 1.0, "{thousand} {many}");
+    }
+
+    #[test]
+    fn without_workers_making_and_stepping_alternate() {
+        let setting = Setting { step_seconds: 0.3, batches: Some(5), ..Setting::new(0, 20) };
+        let it = predict(&calibration(Assignment::Samples), &setting).unwrap();
+        assert!((it.seconds.unwrap() - 5.0 * 0.5).abs() < 1e-9);
+        assert!(
+            (it.waiting_share - 0.4).abs() < 1e-9 && (it.samples_per_second - 40.0).abs() < 1e-9
+        );
+    }
+
+    #[test]
+    fn memory_is_what_is_begun_and_held() {
+        let slow = |workers, assignment| {
+            let setting = Setting { step_seconds: 9.0, ..Setting::new(workers, 20) };
+            predict(&calibration(assignment), &setting).unwrap().memory_bytes / 20_000
+        };
+        // Two ahead for each worker and the one in the loop's hands; whole batches also exist as samples.
+        assert_eq!(slow(4, Assignment::Samples), 8 + 1);
+        assert_eq!(slow(4, Assignment::Batches), 8 + 4 + 1);
+        let limited = Setting { memory: Some(65_000), step_seconds: 9.0, ..Setting::new(4, 20) };
+        let it = predict(&calibration(Assignment::Samples), &limited).unwrap();
+        assert_eq!(it.memory_bytes / 20_000, 3 + 1);
+    }
+
+    #[test]
+    fn the_largest_setting_is_answered() {
+        for assignment in [Assignment::Samples, Assignment::Batches] {
+            let setting = Setting { prefetch: MOST, ..Setting::new(MOST, u32::MAX) };
+            assert!(predict(&calibration(assignment), &setting).unwrap().samples_per_second > 0.0);
+        }
+    }
+
+    #[test]
+    fn starting_counts_where_batches_are_few() {
+        let mut costly = calibration(Assignment::Batches);
+        costly.start.each = 1.0;
+        let setting = Setting { batches: Some(4), ..Setting::new(4, 20) };
+        let it = predict(&costly, &setting).unwrap();
+        assert_eq!(it.bottleneck, Bottleneck::Start);
+        assert!(it.seconds.unwrap() >= 4.0);
+        let long = predict(&costly, &Setting { batches: None, ..setting }).unwrap();
+        assert_eq!(long.bottleneck, Bottleneck::Workers);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let ok = Setting::new(2, 4);
+        let problem = |setting: Setting| {
+            predict(&calibration(Assignment::Samples), &setting).unwrap_err().to_string()
+        };
+        assert_eq!(
+            problem(Setting { step_seconds: f64::NAN, ..ok }),
+            "step_seconds is NaN; pass a finite number that is at least 0"
+        );
+        assert_eq!(
+            problem(Setting { workers: 1 << 20, ..ok }),
+            "workers is 1048576; pass at most 4096"
+        );
+        assert_eq!(
+            problem(Setting { memory: Some(3999), ..ok }),
+            "a batch takes 4000 bytes and 3999 are allowed; allow more, or make batches smaller"
+        );
+        let mut wrong = calibration(Assignment::Samples);
+        wrong.efficiency = 0.0;
+        assert!(predict(&wrong, &ok).unwrap_err().to_string().starts_with("efficiency is 0"));
+    }
 }

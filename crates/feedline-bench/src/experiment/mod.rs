@@ -38,7 +38,7 @@ pub use catalogue::{CATALOGUE, Entry, entry};
 pub use error::ExperimentError;
 pub use session::{Session, SessionEvent, hold};
 pub use settings::SettingsTable;
-pub use view::{Column, Tile, Unit, View};
+pub use view::{Column, ColumnSource, Tile, Unit, View};
 
 use std::collections::BTreeMap;
 

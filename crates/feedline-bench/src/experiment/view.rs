@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::chart::Chart;
-use crate::results::Cell;
+use crate::forecast::Forecast;
+use crate::results::{Cell, Point};
 use crate::units;
 
 /// Everything that is shown of an experiment.
@@ -17,6 +18,8 @@ pub struct View {
     pub charts: Vec<Chart>,
     /// The table's columns behind those of the axes.
     pub columns: Vec<Column>,
+    /// What the model says, where it says anything.
+    pub forecast: Option<Forecast>,
 }
 
 /// A figure in large letters.
@@ -40,18 +43,44 @@ impl Tile {
 pub struct Column {
     /// Its heading.
     pub label: String,
-    /// The quantity, as [`Cell::median`] names it.
-    pub key: &'static str,
+    /// Where its figures come from.
+    pub source: ColumnSource,
     /// How it is written.
     pub unit: Unit,
     /// Whether a small bar shows it.
     pub bar: bool,
 }
 
+/// Where a column's figures come from.
+#[derive(Clone, Debug)]
+pub enum ColumnSource {
+    /// A quantity of the runs, as [`Cell::median`] names it.
+    Measured(&'static str),
+    /// A number for each point.
+    WorkedOut(Vec<(Point, f64)>),
+    /// A word for each point.
+    Said(Vec<(Point, String)>),
+}
+
 impl Column {
     /// A column of figures.
     pub fn new(label: impl Into<String>, key: &'static str, unit: Unit) -> Self {
-        Self { label: label.into(), key, unit, bar: false }
+        Self { label: label.into(), source: ColumnSource::Measured(key), unit, bar: false }
+    }
+
+    /// A column of numbers that were worked out.
+    pub fn worked_out(label: impl Into<String>, unit: Unit, values: Vec<(Point, f64)>) -> Self {
+        Self { label: label.into(), source: ColumnSource::WorkedOut(values), unit, bar: false }
+    }
+
+    /// A column of words.
+    pub fn said(label: impl Into<String>, words: Vec<(Point, String)>) -> Self {
+        Self {
+            label: label.into(),
+            source: ColumnSource::Said(words),
+            unit: Unit::Plain,
+            bar: false,
+        }
     }
 
     /// The same with bars.
@@ -62,13 +91,39 @@ impl Column {
 
     /// The figure of a cell.
     pub fn value(&self, cell: &Cell<'_>) -> Option<f64> {
-        cell.median(self.key)
+        match &self.source {
+            ColumnSource::Measured(key) => cell.median(key),
+            ColumnSource::WorkedOut(values) => of(values, cell).copied(),
+            ColumnSource::Said(_) => None,
+        }
+    }
+
+    /// Whether it has anything to show for a cell.
+    pub fn is_known(&self, cell: &Cell<'_>) -> bool {
+        match &self.source {
+            ColumnSource::Said(words) => of(words, cell).is_some(),
+            _ => self.value(cell).is_some(),
+        }
+    }
+
+    /// Whether it holds figures.
+    pub fn is_figures(&self) -> bool {
+        !matches!(self.source, ColumnSource::Said(_))
     }
 
     /// The figure as people read it.
     pub fn text(&self, cell: &Cell<'_>) -> String {
-        self.value(cell).map_or_else(|| "–".into(), |value| self.unit.text(value))
+        let text = match &self.source {
+            ColumnSource::Said(words) => of(words, cell).cloned(),
+            _ => self.value(cell).map(|value| self.unit.text(value)),
+        };
+        text.unwrap_or_else(|| "–".into())
     }
+}
+
+/// What a list has for a cell's point.
+fn of<'a, T>(list: &'a [(Point, T)], cell: &Cell<'_>) -> Option<&'a T> {
+    list.iter().find(|(point, _)| point == cell.point).map(|(_, it)| it)
 }
 
 /// How a quantity is written.
@@ -86,6 +141,8 @@ pub enum Unit {
     BytesPerSecond,
     /// `12.3 %`, of a share
     Share,
+    /// `+12.3 %`, of a share
+    Change,
     /// `1.23 x`
     Times,
     /// `1.23`
@@ -103,6 +160,8 @@ impl Unit {
             Self::Bytes => units::bytes(value),
             Self::BytesPerSecond => format!("{}/s", units::bytes(value)),
             Self::Share => format!("{:.1} %", value * 100.0),
+            // Adding zero turns the -0 of a tiny loss into 0.
+            Self::Change => format!("{:+.1} %", (value * 1000.0).round() / 10.0 + 0.0),
             Self::Times => format!("{} x", units::digits(value)),
             Self::Plain => units::digits(value),
         }

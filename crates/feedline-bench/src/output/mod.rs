@@ -184,7 +184,7 @@ impl Grid {
         let columns: Vec<_> = view
             .columns
             .iter()
-            .filter(|column| cells.iter().any(|cell| column.value(cell).is_some()))
+            .filter(|column| cells.iter().any(|cell| column.is_known(cell)))
             .collect();
         let mut heads: Vec<(String, bool)> = axes
             .iter()
@@ -193,7 +193,7 @@ impl Grid {
                 (axis.label.clone(), levels.iter().all(|it| it.number().is_some()))
             })
             .collect();
-        heads.extend(columns.iter().map(|column| (column.label.clone(), true)));
+        heads.extend(columns.iter().map(|column| (column.label.clone(), column.is_figures())));
         let longest: Vec<f64> = columns
             .iter()
             .map(|column| cells.iter().filter_map(|cell| column.value(cell)).fold(0.0, f64::max))

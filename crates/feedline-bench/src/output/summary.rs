@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Document;
+use crate::forecast::{Forecast, Foretold};
 
 pub(super) fn draw(document: &Document<'_>) -> Value {
     let results = document.results;
@@ -12,6 +13,7 @@ pub(super) fn draw(document: &Document<'_>) -> Value {
             .into_iter()
             .chain(results.figures())
             .collect();
+    let forecast = document.view.forecast.as_ref();
     let points = results.cells().into_iter().map(|cell| {
         let mut quantities = Map::new();
         for key in &keys {
@@ -25,6 +27,7 @@ pub(super) fn draw(document: &Document<'_>) -> Value {
             "rounds": cell.runs.len(),
             "quantities": quantities,
             "waits_s": cell.waits_s(),
+            "predicted": forecast.and_then(|it| it.at(cell.point)).map(predicted),
         })
     });
     json!({
@@ -34,6 +37,7 @@ pub(super) fn draw(document: &Document<'_>) -> Value {
         "complete": results.is_complete(),
         "verdict": document.view.verdict,
         "points": points.collect::<Vec<_>>(),
+        "model": forecast.map(model),
         "not_run": results.not_run,
         "checks": results.checks,
         "cautions": document.cautions(),
@@ -41,5 +45,30 @@ pub(super) fn draw(document: &Document<'_>) -> Value {
         "machine": header.machine,
         "versions": header.versions,
         "started_unix_s": header.started_unix_s,
+    })
+}
+
+/// What the model says about a point, and by how much it is off.
+fn predicted(it: &Foretold) -> Value {
+    let mut said = json!(it.prediction);
+    said["held_out"] = it.held_out.into();
+    said["rate_error"] = it.rate_error().into();
+    said["waiting_error"] = it.waiting_error().into();
+    said
+}
+
+/// How the model was calibrated, and how good it is.
+fn model(forecast: &Forecast) -> Value {
+    let groups = forecast.groups.iter().map(|group| {
+        json!({
+            "group": group.common,
+            "calibration": group.calibration,
+            "accuracy": group.accuracy(),
+        })
+    });
+    json!({
+        "groups": groups.collect::<Vec<_>>(),
+        "accuracy": forecast.accuracy(),
+        "left_out": forecast.left_out,
     })
 }

@@ -206,7 +206,7 @@ fn extreme<'a>(
 }
 
 /// A quantity of one run: `rate`, `seconds`, `bytes_per_s`, `cpu_s`, `busy_cores`, `cpu_per_item_s`,
-/// `pss_peak_bytes`, `gpu_busy`, `gpu_memory_peak_bytes`, `read_bytes`, `switches`, or the name of a figure.
+/// `pss_start_bytes`, `pss_peak_bytes`, `gpu_busy`, `gpu_memory_peak_bytes`, `read_bytes`, `switches`, or the name of a figure.
 pub(crate) fn value_of(run: &Measurement, key: &str) -> Option<f64> {
     let seconds = Some(run.seconds).filter(|it| *it > 0.0);
     let usage = &run.usage;
@@ -217,6 +217,7 @@ pub(crate) fn value_of(run: &Measurement, key: &str) -> Option<f64> {
         "cpu_s" => usage.cpu_s,
         "busy_cores" => Some(usage.cpu_s? / seconds?),
         "cpu_per_item_s" => Some(usage.cpu_s? / Some(run.items as f64).filter(|it| *it > 0.0)?),
+        "pss_start_bytes" => usage.pss_start_bytes.map(|it| it as f64),
         "pss_peak_bytes" => usage.pss_peak_bytes.map(|it| it as f64),
         "pss_grown_bytes" => {
             Some(usage.pss_peak_bytes?.saturating_sub(usage.pss_start_bytes?) as f64)

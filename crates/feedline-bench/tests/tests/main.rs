@@ -2,6 +2,8 @@
 
 /// Contests on a virtual clock: order, timing, agreement, failures.
 mod contests;
+/// Predictions against the simulator.
+mod forecasts;
 /// Graphics processors, by a double of their library.
 #[cfg(target_os = "linux")]
 mod gpus;

@@ -5,7 +5,7 @@
 //! adjusted until the predicted durations are nearest to the observed ones (least squares of their logarithms): a factor on
 //! all costs of a sample, seconds per batch that nobody timed, and how much busy cores take from each other.
 
-use super::{Assignment, Calibration, Costs, Growing, Observation};
+use super::{Assignment, Calibration, Growing, NewMemory, Observation, WorkCosts};
 use crate::argument::ArgumentError;
 use crate::predict::predict;
 
@@ -24,17 +24,18 @@ pub(super) fn fit(
     let (inline, working): (Vec<&Observation>, Vec<&Observation>) =
         observations.iter().partition(|it| it.workers == 0);
     let mut calibration =
-        Calibration::new(assignment, cores, Costs { wait: 1.0, ..Costs::default() }, 0)?;
+        Calibration::new(assignment, cores, WorkCosts { wait: 1.0, ..WorkCosts::default() }, 0)?;
     calibration.start = growing(observations, |it| it.start_s);
     calibration.end = growing(observations, |it| it.end_s);
     sizes(&mut calibration, observations);
     if !working.is_empty() {
-        calibration.with_workers = costs(&fewest(&working), assignment)?;
+        calibration.with_workers = costs(assignment, &fewest(&working))?;
         calibration.inline = calibration.with_workers;
+        calibration.new_memory = new_memory(assignment, &fewest(&working));
         calibration.spin_up = spin_up(&calibration, &fewest(&working));
     }
     if !inline.is_empty() {
-        calibration.inline = costs(&inline, assignment)?;
+        calibration.inline = costs(assignment, &inline)?;
         adjust_inline(&mut calibration, &inline)?;
     }
     if working.is_empty() {
@@ -61,9 +62,12 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0 { sum / f64::from(count) } else { 0.0 }
 }
 
-/// Costs as they were timed.
-fn costs(observations: &[&Observation], assignment: Assignment) -> Result<Costs, ArgumentError> {
-    let fetch = mean(observations.iter().map(|it| it.fetch()));
+/// WorkCosts as they were timed.
+fn costs(
+    assignment: Assignment,
+    observations: &[&Observation],
+) -> Result<WorkCosts, ArgumentError> {
+    let fetch = mean(observations.iter().map(|it| steady(assignment, it)));
     let (batch, collate) = line(
         &observations
             .iter()
@@ -78,17 +82,16 @@ fn costs(observations: &[&Observation], assignment: Assignment) -> Result<Costs,
     let on_core: Vec<f64> = on_core.collect();
     let on_core = if on_core.is_empty() { fetch } else { mean(on_core.into_iter()) };
     let on_core = if on_core >= ALL * fetch { fetch } else { on_core };
-    let held = match assignment {
-        Assignment::Samples => mean(observations.iter().filter_map(|it| it.lock_share)),
-        Assignment::Batches => 0.0,
-    };
-    let costs = Costs {
+    let held = mean(observations.iter().filter_map(|it| it.lock_share)) * fetch;
+    let lock = held.min(on_core);
+    let costs = WorkCosts {
         wait: fetch - on_core,
-        cpu: on_core * (1.0 - held),
-        lock: on_core * held,
+        cpu: on_core - lock,
+        lock,
         collate,
         batch,
         handover: 0.0,
+        release: mean(observations.iter().map(|it| it.release())),
     };
     costs.check()?;
     Ok(costs)
@@ -127,20 +130,53 @@ fn growing(observations: &[Observation], of: impl Fn(&Observation) -> f64) -> Gr
 
 /// How long workers need until they work, beyond what is known.
 fn spin_up(calibration: &Calibration, observations: &[&Observation]) -> f64 {
-    let costs = &calibration.with_workers;
-    let waits = observations.iter().filter_map(|it| {
+    let each = observations.iter().filter_map(|it| {
         let hands = match calibration.assignment {
             Assignment::Samples => f64::from(it.workers),
             Assignment::Batches => 1.0,
         };
         let samples = (f64::from(it.batch_size) / hands).ceil();
-        let making = samples * costs.sample() + costs.collating(it.batch_size);
+        let new = calibration.new_memory.at(it.bytes / u64::from(it.batches)) / hands;
+        let making = samples * steady(calibration.assignment, it) + it.collating() + new;
         let begun = calibration.start.fixed + calibration.start.each;
         Some((it.first_wait_s? + it.start_s - begun - making).max(0.0))
     });
-    let mut waits: Vec<f64> = waits.collect();
-    waits.sort_unstable_by(f64::total_cmp);
-    waits.get(waits.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
+    // Of what delays a first batch now and then, nothing belongs here.
+    each.min_by(f64::total_cmp).unwrap_or(0.0)
+}
+
+/// The time of a sample where memory is used again. All workers fill one batch, so the median wait tells it.
+fn steady(assignment: Assignment, it: &Observation) -> f64 {
+    match (assignment, it.median_wait_s) {
+        (Assignment::Samples, Some(wait)) if it.step_s == 0.0 && it.workers > 0 => {
+            (wait * f64::from(it.workers) / f64::from(it.batch_size)).min(it.fetch())
+        }
+        _ => it.fetch(),
+    }
+}
+
+/// What new memory takes, from how much longer than the median batches took that were not: as many as may be ahead.
+fn new_memory(assignment: Assignment, observations: &[&Observation]) -> NewMemory {
+    let mut seen: Vec<(f64, f64)> = Vec::new();
+    for it in observations.iter().filter(|it| it.step_s == 0.0 && it.batches > 2) {
+        if let (Assignment::Samples, Some(first), Some(median)) =
+            (assignment, it.first_wait_s, it.median_wait_s)
+        {
+            let (batches, ahead) = (f64::from(it.batches), f64::from(it.prefetch * it.workers));
+            let longer = (it.wait_s - first - (batches - 1.0) * median).max(0.0);
+            seen.push((it.bytes as f64 / batches, longer * f64::from(it.workers) / ahead));
+        }
+    }
+    seen.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let (Some(small), Some(large)) = (seen.first(), seen.last()) else {
+        return NewMemory::default();
+    };
+    // From where the line through both meets 0, or from 0.
+    let slope = if large.0 > small.0 { (large.1 - small.1) / (large.0 - small.0) } else { 0.0 };
+    let kept = if slope > 0.0 { (small.0 - small.1 / slope).max(0.0) } else { 0.0 };
+    let beyond = large.0 - kept;
+    let each_byte = if beyond > 0.0 { large.1 / beyond } else { 0.0 };
+    NewMemory { kept_bytes: kept as u64, each_byte }
 }
 
 fn sizes(calibration: &mut Calibration, observations: &[Observation]) {
@@ -203,6 +239,7 @@ fn adjust(
     let least = 1.0 / f64::from(first.cores);
     let ranges = [(-0.7, 0.7), (0.0, 1.0), (0.0, (1.0 - least).min(0.7))];
     let mut best = [0.0; 3];
+    let mut least_error = error(best);
     for _ in 0..SWEEPS {
         for (place, range) in ranges.into_iter().enumerate() {
             let along = |value: f64| {
@@ -211,8 +248,9 @@ fn adjust(
                 error(given)
             };
             let found = lowest(along, range);
-            if along(found) < error(best) {
-                best[place] = found;
+            let its_error = along(found);
+            if its_error < least_error {
+                (best[place], least_error) = (found, its_error);
             }
         }
     }
@@ -224,18 +262,103 @@ fn adjust(
 const PRIOR: f64 = 1e-3;
 
 /// Each number is adjusted so many times.
-const SWEEPS: u32 = 6;
+const SWEEPS: u32 = 3;
 
 /// Where a function is lowest: the best of some places, then by the golden section around it.
 fn lowest(of: impl Fn(f64) -> f64, (from, to): (f64, f64)) -> f64 {
-    const PLACES: usize = 12;
+    const PLACES: usize = 8;
     let place = |it: usize| from + (to - from) * it as f64 / PLACES as f64;
     let best = (0..=PLACES).min_by(|a, b| of(place(*a)).total_cmp(&of(place(*b)))).unwrap_or(0);
     let (mut low, mut high) = (place(best.saturating_sub(1)), place((best + 1).min(PLACES)));
     let golden = (5f64.sqrt() - 1.0) / 2.0;
-    for _ in 0..20 {
+    for _ in 0..12 {
         let (left, right) = (high - golden * (high - low), low + golden * (high - low));
         if of(left) < of(right) { high = right } else { low = left }
     }
     f64::midpoint(low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten batches of 16 samples of 10 ms by one worker, of which 2 ms are on a core.
+    fn seen() -> Observation {
+        Observation {
+            workers: 1,
+            batch_size: 16,
+            prefetch: 2,
+            batches: 10,
+            seconds: 1.65,
+            start_s: 0.05,
+            wait_s: 1.6,
+            fetch_s: Some(0.01),
+            cpu_s: Some(0.32 + 0.05),
+            bytes: 160_000,
+            base_bytes: Some(1 << 20),
+            peak_bytes: Some((1 << 20) + 7_000 + 3 * 16_000),
+            ..Observation::default()
+        }
+    }
+
+    #[test]
+    fn one_run_tells_what_a_sample_costs() {
+        let found = Calibration::of(Assignment::Batches, 4, &[seen()]).unwrap();
+        let costs = found.with_workers;
+        assert!((costs.wait - 0.008).abs() < 1e-5 && (costs.cpu - 0.002).abs() < 1e-5, "{costs:?}");
+        assert_eq!((found.sample_bytes, found.base_bytes), (1000, 1 << 20));
+        assert_eq!(found.worker_bytes, 7_000);
+        let again = predict(&found, &seen().setting()).unwrap();
+        assert!((again.seconds.unwrap() / 1.65 - 1.0).abs() < 0.01, "{again:?}");
+        assert_eq!(again.memory_bytes, seen().peak_bytes.unwrap());
+    }
+
+    #[test]
+    fn what_is_not_told_is_worked_out() {
+        let bare = Observation { fetch_s: None, cpu_s: None, ..seen() };
+        let costs = Calibration::of(Assignment::Batches, 4, &[bare]).unwrap().with_workers;
+        assert!((costs.sample() - 0.01).abs() < 1e-4, "{costs:?}");
+        assert_eq!(costs.wait, 0.0, "without processor time all is taken to be on a core");
+    }
+
+    #[test]
+    fn the_lock_is_a_part_of_the_time_on_a_core() {
+        let locked = Observation { lock_share: Some(0.1), ..seen() };
+        let costs = Calibration::of(Assignment::Samples, 4, &[locked]).unwrap().with_workers;
+        assert!((costs.lock - 0.001).abs() < 1e-5 && (costs.cpu - 0.001).abs() < 1e-5, "{costs:?}");
+    }
+
+    #[test]
+    fn impossible_runs_are_named() {
+        let problem = |it: Observation| {
+            Calibration::of(Assignment::Batches, 2, &[it]).unwrap_err().to_string()
+        };
+        assert_eq!(
+            Calibration::of(Assignment::Batches, 2, &[]).unwrap_err().to_string(),
+            "observations has 0 values; pass at least 1"
+        );
+        assert_eq!(
+            problem(Observation { seconds: 0.0, ..seen() }),
+            "seconds is 0; pass a finite number above 0"
+        );
+        assert_eq!(
+            problem(Observation { wait_s: -1.0, ..seen() }),
+            "wait_s is -1; pass a finite number that is at least 0"
+        );
+        assert_eq!(problem(Observation { batches: 0, ..seen() }), "batches is 0; pass at least 1");
+        assert_eq!(
+            problem(Observation { lock_share: Some(2.0), ..seen() }),
+            "lock_share is 2; pass a share from 0 to 1"
+        );
+        assert!(Calibration::of(Assignment::Batches, 0, &[seen()]).is_err());
+    }
+
+    #[test]
+    fn lines_have_no_negative_part() {
+        assert_eq!(line(&[(1.0, 3.0), (2.0, 5.0)]), (1.0, 2.0));
+        assert_eq!(line(&[(1.0, 1.0), (3.0, 9.0)]), (0.0, 2.5));
+        assert_eq!(line(&[(1.0, 4.0), (3.0, 2.0)]), (3.0, 0.0));
+        assert_eq!(line(&[(2.0, 4.0)]), (0.0, 2.0));
+        assert_eq!(line(&[]), (0.0, 0.0));
+    }
 }

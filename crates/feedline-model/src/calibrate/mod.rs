@@ -5,10 +5,12 @@
 
 mod fit;
 mod observation;
+mod stats;
 
 use serde::{Deserialize, Serialize};
 
 pub use observation::Observation;
+pub use stats::{BatchTotal, LoaderStats, LoopStats, MemoryTotal, StageTotal};
 
 use crate::argument::{ArgumentError, count, not_negative, positive, share};
 use crate::contention::Cores;
@@ -26,7 +28,7 @@ pub enum Assignment {
 /// What making samples costs a worker that has a core for itself, in seconds.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Costs {
+pub struct WorkCosts {
     /// Of each sample, off the processor: waiting for a disk, a network.
     pub wait: f64,
     /// Of each sample, on a core, without the interpreter's lock.
@@ -40,9 +42,11 @@ pub struct Costs {
     pub batch: f64,
     /// Of each batch, for the training loop's thread to take it over.
     pub handover: f64,
+    /// Of each sample, for the training loop's thread to let go of its batch: memory goes back to the system.
+    pub release: f64,
 }
 
-impl Costs {
+impl WorkCosts {
     /// The time of a sample, before its batch is put together.
     #[must_use]
     pub fn sample(&self) -> f64 {
@@ -63,6 +67,7 @@ impl Costs {
             ("collate", self.collate),
             ("batch", self.batch),
             ("handover", self.handover),
+            ("release", self.release),
         ] {
             not_negative(name, seconds)?;
         }
@@ -88,6 +93,24 @@ impl Growing {
     }
 }
 
+/// Seconds on a core for memory that is new: the system gives pages as they are first written to.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NewMemory {
+    /// Batches of up to so many bytes get memory that the process has from before.
+    pub kept_bytes: u64,
+    /// For each further byte.
+    pub each_byte: f64,
+}
+
+impl NewMemory {
+    /// The seconds of a batch of so many bytes.
+    #[must_use]
+    pub fn at(&self, bytes: u64) -> f64 {
+        self.each_byte * bytes.saturating_sub(self.kept_bytes) as f64
+    }
+}
+
 /// What a loader's work costs, on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
@@ -99,15 +122,18 @@ pub struct Calibration {
     /// one core or work that waits for memory.
     pub efficiency: f64,
     /// What samples and batches cost where workers make them.
-    pub with_workers: Costs,
+    pub with_workers: WorkCosts,
     /// What they cost where the training loop makes them itself.
-    pub inline: Costs,
+    pub inline: WorkCosts,
     /// From asking for an iterator to having one.
     pub start: Growing,
     /// From the last batch to the end.
     pub end: Growing,
-    /// From a worker's start until it begins to work.
+    /// From a worker's start until it begins to work; a process needs a core for it.
     pub spin_up: f64,
+    /// What the memory of a batch takes that was in no batch before. Where whole batches are given out all memory is
+    /// new, and it is a part of their costs.
+    pub new_memory: NewMemory,
     /// Bytes of a sample in its batch.
     pub sample_bytes: u64,
     /// Bytes of the process without batches and workers.
@@ -121,7 +147,7 @@ impl Calibration {
     pub fn new(
         assignment: Assignment,
         cores: u32,
-        costs: Costs,
+        costs: WorkCosts,
         sample_bytes: u64,
     ) -> Result<Calibration, ArgumentError> {
         let calibration = Calibration {
@@ -133,6 +159,7 @@ impl Calibration {
             start: Growing::default(),
             end: Growing::default(),
             spin_up: 0.0,
+            new_memory: NewMemory::default(),
             sample_bytes,
             base_bytes: 0,
             worker_bytes: 0,
@@ -168,6 +195,7 @@ impl Calibration {
             ("end", self.end.fixed),
             ("end", self.end.each),
             ("spin_up", self.spin_up),
+            ("new_memory", self.new_memory.each_byte),
         ] {
             not_negative(name, seconds)?;
         }
@@ -176,13 +204,13 @@ impl Calibration {
 
     /// What samples and batches cost with so many workers.
     #[must_use]
-    pub fn costs(&self, workers: u32) -> &Costs {
+    pub fn costs(&self, workers: u32) -> &WorkCosts {
         if workers == 0 { &self.inline } else { &self.with_workers }
     }
 
-    /// When the first worker begins to work, and how much later each further one does.
-    pub(crate) fn begins_at(&self) -> (f64, f64) {
-        (self.start.fixed + self.start.each + self.spin_up, self.start.each)
+    /// When the first worker is started, and how much later each further one is.
+    pub(crate) fn started_at(&self) -> (f64, f64) {
+        (self.start.fixed + self.start.each, self.start.each)
     }
 }
 

@@ -32,13 +32,15 @@ pub struct Observation {
     pub wait_s: f64,
     /// Seconds that it waited for the first.
     pub first_wait_s: Option<f64>,
+    /// The median wait of a batch.
+    pub median_wait_s: Option<f64>,
     /// Seconds of a sample in its worker's hands.
     pub fetch_s: Option<f64>,
     /// Seconds of putting a batch together.
     pub collate_s: Option<f64>,
     /// Processor seconds of the process tree.
     pub cpu_s: Option<f64>,
-    /// The share of a sample's processor time in which the interpreter's lock is held, where workers are threads.
+    /// The share of a sample's time in which the interpreter's lock is held, where workers are threads.
     pub lock_share: Option<f64>,
     /// Bytes delivered.
     pub bytes: u64,
@@ -83,7 +85,18 @@ impl Observation {
         let hands = f64::from(self.workers.max(1));
         let making = (self.seconds - self.start_s - self.end_s).max(0.0);
         let worked_out = making * hands / self.samples();
-        self.fetch_s.unwrap_or(worked_out).min(worked_out.max(0.0))
+        self.fetch_s.unwrap_or(worked_out).min(worked_out)
+    }
+
+    /// The time of putting a batch together, if it was told.
+    pub(super) fn collating(&self) -> f64 {
+        self.collate_s.unwrap_or(0.0)
+    }
+
+    /// The time that the loop spent neither waiting nor stepping, for each sample.
+    pub(super) fn release(&self) -> f64 {
+        let known = self.start_s + self.end_s + self.wait_s + self.step_s * f64::from(self.batches);
+        (self.seconds - known).max(0.0) / self.samples()
     }
 
     /// Refuses numbers that cannot be.
@@ -102,6 +115,7 @@ impl Observation {
         }
         for (name, value) in [
             ("first_wait_s", self.first_wait_s),
+            ("median_wait_s", self.median_wait_s),
             ("fetch_s", self.fetch_s),
             ("collate_s", self.collate_s),
             ("cpu_s", self.cpu_s),

@@ -3,6 +3,7 @@
 use crate::chart::{Chart, Drawing, Heat, HeatCell};
 use crate::experiment::loading::colour;
 use crate::experiment::{Column, Tile, Unit, View, over_time};
+use crate::forecast::Forecast;
 use crate::results::{Cell, Level, Point, Results, best_by};
 use crate::units;
 
@@ -34,6 +35,7 @@ pub(in crate::experiment) fn view(results: &Results) -> View {
         let batch = cell.point.number("batch").unwrap_or(1.0) as u64;
         view.charts.extend(over_time::timelines(std::slice::from_ref(*cell), "contestants", batch));
     }
+    Forecast::show(&mut view, results);
     view
 }
 

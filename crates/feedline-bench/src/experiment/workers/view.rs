@@ -5,6 +5,7 @@ use feedline_model::{Fit, fit_amdahl, fit_usl};
 use crate::chart::{AxisKind, Chart, Drawing, Lines, Ruler, Series, Stroke};
 use crate::experiment::loading::colour;
 use crate::experiment::{Column, Tile, Unit, View, over_time, scaling};
+use crate::forecast::Forecast;
 use crate::results::{Cell, Point, Results};
 
 /// One loader at one prefetch: its cells by number of workers.
@@ -44,6 +45,7 @@ pub(in crate::experiment) fn view(results: &Results) -> View {
     view.charts.extend(over_time::resources(&chosen(&curves)));
     let batch = results.header.settings.get("batch_size").and_then(serde_json::Value::as_u64);
     view.charts.extend(over_time::timelines(&cells, "contestants", batch.unwrap_or(1)));
+    Forecast::show(&mut view, results);
     view
 }
 
