@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from feedline.pipeline import Pipeline
 
-__all__ = ["Folder", "decoded", "images"]
+__all__ = ["OpenedFolder", "decoded", "images"]
 
 # As torchvision's ImageFolder, and GIF.
 EXTENSIONS = (
@@ -141,11 +141,11 @@ def images(
         _arguments.size("max_bytes", max_bytes),
     )
     progress = _arguments.flag("progress", progress)
-    folder = Folder(path, _arguments.flag("classes", classes), *counted, progress=progress)
+    folder = OpenedFolder(path, _arguments.flag("classes", classes), *counted, progress=progress)
     settings = _settings(color, exact, orientation, max_pixels, max_memory, named)
     if masks is not None:
         beside = Path(masks)
-        settings["masks"] = Folder(beside, _has_folders(beside), *counted, progress=progress)
+        settings["masks"] = OpenedFolder(beside, _has_folders(beside), *counted, progress=progress)
     for name, given, columns in (("boxes", boxes, 4), ("keypoints", keypoints, 2)):
         if given is not None:
             settings[name], settings[f"{name}_rows"] = _table(name, given, columns, rule)
@@ -244,7 +244,7 @@ def _settings(
     }
 
 
-class Folder:
+class OpenedFolder:
     """A folder of files, opened; it pickles by its path."""
 
     def __init__(
@@ -267,8 +267,8 @@ class Folder:
         return _folder, (self._arguments, len(self._source))
 
 
-def _folder(arguments: tuple[Any, ...], length: int) -> Folder:
-    return Folder(*arguments, length=length)
+def _folder(arguments: tuple[Any, ...], length: int) -> OpenedFolder:
+    return OpenedFolder(*arguments, length=length)
 
 
 def _has_folders(path: Path) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from feedline._choice import Choice
     from feedline._feedline import Source
     from feedline.image_operations import Call
-    from feedline.picture_sources import Folder
+    from feedline.picture_sources import OpenedFolder
 
 __all__ = ["Images"]
 
@@ -49,7 +49,7 @@ class Images(Pipeline):
 
     def __init__(
         self,
-        of: Folder | Pipeline,
+        of: OpenedFolder | Pipeline,
         *,
         stage: str,
         settings: dict[str, Any],
@@ -426,5 +426,5 @@ def _seen(lines: list[str]) -> str:
     return " + ".join(part for part in parts if part) or "as it is"
 
 
-def _images(of: Folder | Pipeline, state: dict[str, Any]) -> Images:
+def _images(of: OpenedFolder | Pipeline, state: dict[str, Any]) -> Images:
     return Images(of, **state)

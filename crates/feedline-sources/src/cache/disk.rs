@@ -111,7 +111,7 @@ impl DiskStore {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        let label = Label { pipeline: self.pipeline, index, length: sample.len() as u64 };
+        let label = EntryLabel { pipeline: self.pipeline, index, length: sample.len() as u64 };
         let mut file = File::create_new(&temporary)?;
         let written = file.write_all(&label.with(sample)).and_then(|()| file.write_all(sample));
         drop(file);
@@ -125,12 +125,12 @@ impl DiskStore {
     /// Appends the sample to `out`; `None` if it is not there, damaged, or another one.
     fn read(&self, index: SampleIndex, out: &mut Vec<u8>) -> Option<()> {
         let (file, meta) = open_plain(&self.path(index)).ok()?;
-        let mut header = [0; Label::BYTES];
+        let mut header = [0; EntryLabel::BYTES];
         read_exact_at(&file, &mut header, 0).ok()?;
         // The length that the entry has and the one that it says must agree before anything is
         // allocated: a file that grew is not read.
         let length = meta.len().checked_sub(header.len() as u64)?;
-        let label = Label { pipeline: self.pipeline, index, length };
+        let label = EntryLabel { pipeline: self.pipeline, index, length };
         if header[8..] != label.bytes() {
             return None;
         }
@@ -141,13 +141,13 @@ impl DiskStore {
 }
 
 /// What an entry is.
-struct Label {
+struct EntryLabel {
     pipeline: u64,
     index: SampleIndex,
     length: u64,
 }
 
-impl Label {
+impl EntryLabel {
     /// The checksum, and what it is.
     const BYTES: usize = 32;
 
@@ -162,11 +162,11 @@ impl Label {
     }
 
     /// What stands before the content: the checksum of the label and the content, and the label.
-    fn with(&self, sample: &[u8]) -> [u8; Label::BYTES] {
+    fn with(&self, sample: &[u8]) -> [u8; EntryLabel::BYTES] {
         let label = self.bytes();
         let content = XxHash3_64::oneshot(sample);
         let checksum = XxHash3_64::oneshot_with_seed(content, &label);
-        let mut header = [0; Label::BYTES];
+        let mut header = [0; EntryLabel::BYTES];
         header[..8].copy_from_slice(&checksum.to_le_bytes());
         header[8..].copy_from_slice(&label);
         header
@@ -189,7 +189,7 @@ impl Store for DiskStore {
         else {
             return;
         };
-        let bytes = (Label::BYTES + sample.len()) as u64;
+        let bytes = (EntryLabel::BYTES + sample.len()) as u64;
         // A damaged entry, or one that another process has made meanwhile: it is replaced.
         let replaced = fs::symlink_metadata(self.path(index)).map_or(0, |file| file.len());
         let room = used_bytes.change(|used| {
