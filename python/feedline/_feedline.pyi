@@ -29,6 +29,25 @@ __all__ = [
     "expand_braces",
     "memory_at",
     "merge_states",
+    "model_amdahl",
+    "model_bandwidth",
+    "model_batches",
+    "model_cheapest_workers",
+    "model_expected_imbalance",
+    "model_fit_usl",
+    "model_gustafson",
+    "model_imbalance",
+    "model_largest_batch",
+    "model_little",
+    "model_loading",
+    "model_pinning",
+    "model_processes",
+    "model_queue",
+    "model_simulate",
+    "model_tandem",
+    "model_transfer",
+    "model_usl",
+    "model_waits_longer_than",
     "open_tar",
     "usable_cores",
 ]
@@ -605,6 +624,172 @@ def memory_at(address: SupportsIndex, len: SupportsIndex, owner: Any) -> SharedB
 def merge_states(states: SupportsGetItem[int, str]) -> "dict[str, object]":
     """
     One state of the states of all ranks, each as JSON.
+    """
+
+def model_amdahl(serial: SupportsFloat | SupportsIndex, workers: SupportsIndex) -> float:
+    """
+    Amdahl's speed-up.
+    """
+
+def model_bandwidth(
+    total: SupportsFloat | SupportsIndex,
+    contention: SupportsFloat | SupportsIndex,
+    users: SupportsIndex,
+    demand: SupportsFloat | SupportsIndex | None,
+) -> tuple[float, float, int | None]:
+    """
+    What each gets, what all get, and how many get what they want.
+    """
+
+def model_batches(
+    batch_size: SupportsIndex,
+    sample_bytes: SupportsIndex,
+    stages: SupportsIndex,
+    depth: SupportsIndex,
+) -> int:
+    """
+    Bytes of batches that are under way.
+    """
+
+def model_cheapest_workers(
+    arrival: SupportsFloat | SupportsIndex,
+    service: SupportsFloat | SupportsIndex,
+    spread: SupportsFloat | SupportsIndex,
+    worker_cost: SupportsFloat | SupportsIndex,
+    waiting_cost: SupportsFloat | SupportsIndex,
+) -> tuple[int, float, float]:
+    """
+    Workers, cost and wait.
+    """
+
+def model_expected_imbalance(
+    workers: SupportsIndex, samples: SupportsIndex, spread: SupportsFloat | SupportsIndex
+) -> float:
+    """
+    The factor to expect of samples that are dealt out in advance.
+    """
+
+def model_fit_usl(
+    rates: SupportsGetItem[int, tuple[SupportsIndex, SupportsFloat | SupportsIndex]],
+) -> tuple[float, float, float, float, tuple[float, float, float] | None] | None:
+    """
+    Rate of one, contention, coherence, error, margins of the first three.
+    """
+
+def model_gustafson(serial: SupportsFloat | SupportsIndex, workers: SupportsIndex) -> float:
+    """
+    Gustafson's speed-up.
+    """
+
+def model_imbalance(
+    times: SupportsGetItem[int, SupportsFloat | SupportsIndex],
+) -> tuple[float, float]:
+    """
+    Factor and efficiency.
+    """
+
+def model_largest_batch(
+    limit: SupportsIndex, sample_bytes: SupportsIndex, stages: SupportsIndex, depth: SupportsIndex
+) -> int:
+    """
+    The largest batch size that fits.
+    """
+
+def model_little(
+    number: SupportsFloat | SupportsIndex | None,
+    rate: SupportsFloat | SupportsIndex | None,
+    time: SupportsFloat | SupportsIndex | None,
+) -> tuple[float, float, float]:
+    """
+    All three numbers of Little's law, from two of them.
+    """
+
+def model_loading(
+    workers: SupportsIndex,
+    batch_size: SupportsIndex,
+    prefetch: SupportsIndex,
+    cost: SupportsFloat | SupportsIndex,
+    spread: SupportsFloat | SupportsIndex,
+    step: SupportsFloat | SupportsIndex,
+) -> tuple[float, float, float, float, float, float | None, float]:
+    """
+    Throughput, wait, waiting share, ready batches, utilisation, knee, gain of one more worker.
+    """
+
+def model_pinning(
+    batch_bytes: SupportsIndex,
+    depth: SupportsIndex,
+    pinned: SupportsFloat | SupportsIndex,
+    pageable: SupportsFloat | SupportsIndex,
+    step: SupportsFloat | SupportsIndex | None,
+    memory: SupportsIndex,
+) -> tuple[float, float, int, float]:
+    """
+    Speed-up, time saved, bytes locked, their share of memory.
+    """
+
+def model_processes(
+    workers: SupportsIndex,
+    private: SupportsIndex,
+    batch_bytes: SupportsIndex,
+    prefetch: SupportsIndex,
+) -> int:
+    """
+    Bytes of worker processes.
+    """
+
+def model_queue(
+    arrival: SupportsFloat | SupportsIndex,
+    service: SupportsFloat | SupportsIndex,
+    servers: SupportsIndex,
+    spread: SupportsFloat | SupportsIndex,
+) -> tuple[float, float, float, float, float, float]:
+    """
+    Utilisation, probability of waiting, mean wait, mean time, mean in queue, mean in system.
+    """
+
+def model_simulate(settings: str) -> str:
+    """
+    Runs a simulation; settings and outcome are JSON.
+    """
+
+def model_tandem(
+    stages: SupportsGetItem[
+        int, tuple[SupportsFloat | SupportsIndex, SupportsFloat | SupportsIndex, SupportsIndex]
+    ],
+    buffers: SupportsGetItem[int, SupportsIndex],
+) -> tuple[float, int, float, float, list[float], list[float]]:
+    """
+    Throughput, bottleneck, latency, parallelisation, and each stage's shares of working and being blocked.
+    """
+
+def model_transfer(
+    bytes: SupportsFloat | SupportsIndex,
+    latency: SupportsFloat | SupportsIndex,
+    bandwidth: SupportsFloat | SupportsIndex,
+) -> tuple[float, float, float]:
+    """
+    Time, share of the bandwidth, messages needed under way.
+    """
+
+def model_usl(
+    contention: SupportsFloat | SupportsIndex,
+    coherence: SupportsFloat | SupportsIndex,
+    workers: SupportsIndex,
+) -> tuple[float, int | None]:
+    """
+    Speed-up, and the fastest number of workers.
+    """
+
+def model_waits_longer_than(
+    arrival: SupportsFloat | SupportsIndex,
+    service: SupportsFloat | SupportsIndex,
+    servers: SupportsIndex,
+    spread: SupportsFloat | SupportsIndex,
+    time: SupportsFloat | SupportsIndex,
+) -> float:
+    """
+    The share of arrivals that wait longer than a time.
     """
 
 def open_tar(

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use clap::{Args, Parser, ValueEnum};
 use feedline_bench::{CommandSide, Requirement};
 
+use crate::model::arguments::ModelArguments;
+
 /// Feeds accelerators: measures data loaders and shows what they do.
 #[derive(Debug, Parser)]
 #[command(name = "feedline", version, max_term_width = 100)]
@@ -36,6 +38,7 @@ pub(crate) enum Subcommand {
     Bench(Bench),
     Generate(Generate),
     Measure(Measure),
+    Model(ModelArguments),
     Report(ReportArguments),
 }
 

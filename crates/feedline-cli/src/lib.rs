@@ -35,6 +35,7 @@ mod bench;
 mod exit;
 mod generate;
 mod measure;
+mod model;
 mod printer;
 mod progress;
 mod report;
@@ -54,6 +55,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         Subcommand::Bench(arguments) => bench::bench(arguments, &printer),
         Subcommand::Generate(arguments) => generate::generate(arguments, &printer),
         Subcommand::Measure(arguments) => measure::measure(arguments, &printer),
+        Subcommand::Model(arguments) => model::model(arguments, &printer),
         Subcommand::Report(arguments) => report::report(arguments, &printer),
     };
     let exit = result.unwrap_or_else(|trouble| {

@@ -20,6 +20,7 @@
 //! | `errors.rs` | errors, as exceptions |
 //! | `transport.rs`, `memory.rs` | messages between processes, and their memory (Linux) |
 //! | `allocator.rs`, `trim.rs` | nothing: where large buffers come from and go to |
+//! | `model.rs` | questions to the theory |
 //! | `contest.rs`, `trace.rs` | the measuring tool, and who made which sample when |
 
 mod allocator;
@@ -41,6 +42,7 @@ mod loader;
 mod measures;
 #[cfg(target_os = "linux")]
 mod memory;
+mod model;
 mod one_argument;
 mod output;
 mod pictures;
@@ -81,6 +83,14 @@ pub mod _feedline {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::memory::{SharedBytes, bytes_at, memory_at};
+    #[pymodule_export]
+    use crate::model::{
+        model_amdahl, model_bandwidth, model_batches, model_cheapest_workers,
+        model_expected_imbalance, model_fit_usl, model_gustafson, model_imbalance,
+        model_largest_batch, model_little, model_loading, model_pinning, model_processes,
+        model_queue, model_simulate, model_tandem, model_transfer, model_usl,
+        model_waits_longer_than,
+    };
     #[pymodule_export]
     use crate::source::Source;
     #[pymodule_export]

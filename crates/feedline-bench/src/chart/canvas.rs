@@ -257,7 +257,7 @@ fn rules(
 }
 
 /// Text that cannot break out of its element or attribute.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -28,7 +28,8 @@ pub use png::PngError;
 pub use scale::{AxisKind, Ruler};
 pub use timeline::Timeline;
 
-pub(crate) use canvas::{STYLE, escaped, page_rules, page_variables};
+pub use canvas::escaped;
+pub(crate) use canvas::{STYLE, page_rules, page_variables};
 
 use canvas::Canvas;
 

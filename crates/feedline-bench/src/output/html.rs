@@ -8,36 +8,66 @@ use crate::chart::{Chart, ChartForm, STYLE, escaped, page_rules, page_variables}
 const STYLES: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// A page in the style of the reports.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// What it is of, above the title: a command.
+    pub kind: &'a str,
+    /// Its title.
+    pub title: &'a str,
+    /// What it answers, below the title.
+    pub question: &'a str,
+    /// What it shows, as HTML.
+    pub body: &'a str,
+    /// A style sheet of its own.
+    pub style: &'a str,
+    /// A script of its own.
+    pub script: &'a str,
+}
+
+impl Page<'_> {
+    /// The whole page.
+    pub fn html(&self) -> String {
+        let title = escaped(self.title);
+        let styles = STYLES
+            .replace("/*light*/", &page_variables(false))
+            .replace("/*dark*/", &page_variables(true));
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title} – feedline</title>\n\
+             <link rel=\"icon\" href=\"data:,\">\n\
+             <style>\n{styles}\n{STYLE}{}\n{}</style>\n</head>\n<body>\n\
+             <header><div><p class=\"kind\">{}</p><h1>{title}</h1><p class=\"question\">{}</p></div>\
+             <button id=\"theme\" type=\"button\" aria-label=\"Change between light and dark\">◐</button></header>\n\
+             <main>\n{}</main>\n<script>\n{SCRIPT}{}</script>\n</body>\n</html>\n",
+            page_rules(),
+            self.style,
+            escaped(self.kind),
+            escaped(self.question),
+            self.body,
+            self.script,
+        )
+    }
+}
+
 pub(super) fn draw(document: &Document<'_>) -> String {
     let header = &document.results.header;
-    let title = escaped(&header.title);
     let mut body = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        body,
-        "<header><div><p class=\"kind\">feedline bench {}</p><h1>{title}</h1><p class=\"question\">{}</p></div>\
-         <button id=\"theme\" type=\"button\" aria-label=\"Change between light and dark\">◐</button></header>\n<main>",
-        escaped(&header.experiment),
-        escaped(&header.question)
-    );
     verdict(&mut body, document);
     charts(&mut body, &document.view.charts);
     table(&mut body, document);
     not_run(&mut body, document);
     method(&mut body, document);
-    body.push_str("</main>\n");
-    let light = page_variables(false);
-    let dark = page_variables(true);
-    let styles = STYLES.replace("/*light*/", &light).replace("/*dark*/", &dark);
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title} – feedline</title>\n\
-         <link rel=\"icon\" href=\"data:,\">\n\
-         <style>\n{styles}\n{STYLE}{}\n</style>\n</head>\n<body>\n{body}\
-         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        page_rules()
-    )
+    let page = Page {
+        kind: &format!("feedline bench {}", header.experiment),
+        title: &header.title,
+        question: &header.question,
+        body: &body,
+        style: "",
+        script: "",
+    };
+    page.html()
 }
 
 fn verdict(out: &mut String, document: &Document<'_>) {

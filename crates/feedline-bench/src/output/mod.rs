@@ -16,6 +16,9 @@ mod markdown;
 mod summary;
 mod terminal;
 
+pub use html::Page;
+pub use terminal::bar;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

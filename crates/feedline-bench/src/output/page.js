@@ -14,7 +14,7 @@
     show(); // A browser may have kept the choice of an earlier visit.
   }
 
-  for (const table of document.querySelectorAll("table")) {
+  for (const table of document.querySelectorAll("table:has(th button)")) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {

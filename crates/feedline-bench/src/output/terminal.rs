@@ -85,8 +85,8 @@ fn pad(out: &mut String, text: &str, width: usize, right: bool, first: bool) {
     };
 }
 
-/// A bar with eighths of a block.
-fn bar(share: f64) -> String {
+/// A bar of a share, with eighths of a block.
+pub fn bar(share: f64) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = (share.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
     let mut text = "█".repeat(eighths / 8);
