@@ -110,7 +110,7 @@ loom: ## Model-check the concurrent parts
 sanitize: ## Run the Rust tests of the crates with unsafe code under AddressSanitizer
 	@export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize; \
 	$(STEP) sanitize cargo test --locked --target "$$(rustc -vV | sed -n 's/host: //p')" --lib --tests \
-	  -p feedline-core -p feedline-ipc -p feedline-sources -p feedline-ops -p feedline-bench
+	  -p feedline-core -p feedline-ipc -p feedline-sources -p feedline-ops -p feedline-volume -p feedline-bench
 
 soak: $(VENV)/.installed ## Run the long tests that `make test` leaves out
 	@$(STEP) soak-rust scripts/test-rust soak

@@ -128,6 +128,65 @@ pub enum Change {
         /// Of voxels that are not 0 alone; those that are stay 0.
         nonzero: bool,
     },
+    /// Two percentiles become two numbers.
+    Percentiles {
+        /// From 0 to 100.
+        lower: f64,
+        /// From 0 to 100.
+        upper: f64,
+        /// What they become.
+        to: (f32, f32),
+        /// Whether numbers end there.
+        clip: bool,
+    },
+    /// Random numbers are added.
+    Noise {
+        /// Their mean.
+        mean: f32,
+        /// Their deviation.
+        std: f32,
+        /// What they follow from.
+        seed: u64,
+    },
+    /// Each number becomes a mean of those around it.
+    Blur {
+        /// Weights along each axis, an odd number of them; one where nothing is blurred.
+        kernels: [Vec<f32>; 3],
+        /// What lies outside.
+        border: Border,
+    },
+    /// Distances from the mean are stretched.
+    Contrast {
+        /// By how much.
+        factor: f32,
+        /// Whether numbers stay between the least and the largest before.
+        preserve_range: bool,
+    },
+    /// Numbers between the least and the largest are raised to a power.
+    Gamma {
+        /// The power.
+        gamma: f32,
+        /// Whether it is done to the negative.
+        invert: bool,
+        /// Whether the mean and deviation are restored after it.
+        retain_stats: bool,
+    },
+    /// Made smaller by leaving voxels out, then as large as before by interpolation.
+    LowResolution {
+        /// The small shape.
+        shape: Shape,
+        /// Whether the voxels kept are those at the middle of what they stand for, rather than at its beginning.
+        exact: bool,
+    },
+}
+
+/// What a blur finds outside a volume.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Border {
+    /// Zeros.
+    Zero,
+    /// The volume mirrored, its edge once.
+    Reflect,
 }
 
 /// Which voxels before a change those after it depend on.
@@ -135,6 +194,8 @@ pub enum Change {
 pub(crate) enum Reach {
     /// The same.
     Same,
+    /// Those around it, so many along each axis.
+    Around([usize; 3]),
     /// All.
     All,
 }
@@ -142,8 +203,15 @@ pub(crate) enum Reach {
 impl Change {
     pub(crate) fn reach(&self) -> Reach {
         match self {
-            Change::Scale { .. } => Reach::Same,
-            Change::ZScore { .. } => Reach::All,
+            Change::Scale { .. } | Change::Noise { .. } => Reach::Same,
+            Change::Blur { kernels, .. } => {
+                Reach::Around(std::array::from_fn(|axis| kernels[axis].len() / 2))
+            }
+            Change::ZScore { .. }
+            | Change::Percentiles { .. }
+            | Change::Contrast { .. }
+            | Change::Gamma { .. }
+            | Change::LowResolution { .. } => Reach::All,
         }
     }
 }

@@ -56,6 +56,14 @@ pub enum OperationError {
         /// What had been called.
         before: String,
     },
+    /// An operation on volumes after they became slices.
+    #[error("{call} works on volumes, and after {after} there are slices; call it before {after}")]
+    TooLate {
+        /// What was called.
+        call: String,
+        /// What must come after it.
+        after: &'static str,
+    },
     /// Nothing in a volume that a crop could be of.
     #[error("{call} finds {what} in the volume; {advice}")]
     Nothing {
@@ -84,7 +92,15 @@ impl OperationError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// What was read is not what was asked for.
+    /// Another part of the volume than is needed.
+    #[error("the region {got:?} was read, and {wanted:?} is needed")]
+    Region {
+        /// What was read.
+        got: Region,
+        /// What is needed.
+        wanted: Region,
+    },
+    /// As many voxels as a region does not have.
     #[error("{what} has {got} voxels, and the region {region:?} has {wanted}")]
     Lengths {
         /// A channel, or the mask.

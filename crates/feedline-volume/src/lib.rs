@@ -49,7 +49,7 @@ mod voxels;
 
 pub use feedline_ops::Draw;
 
-pub use action::{Action, Change, Fill, Labels, Move};
+pub use action::{Action, Border, Change, Fill, Labels, Move};
 pub use error::{OperationError, RunError};
 pub use foreground::{ClassVoxels, Foreground};
 pub use geometry::{Geometry, GeometryError};

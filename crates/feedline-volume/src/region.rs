@@ -43,10 +43,11 @@ impl Region {
         std::array::from_fn(|axis| self.start[axis].saturating_add(self.shape[axis]))
     }
 
-    /// Whether all of it lies in a volume of this shape.
+    /// Whether all of another box is in this one.
     #[must_use]
-    pub fn is_within(&self, shape: Shape) -> bool {
-        self.end().iter().zip(shape).all(|(end, side)| *end <= side)
+    pub fn contains(&self, other: &Region) -> bool {
+        let (end, others) = (self.end(), other.end());
+        (0..3).all(|axis| self.start[axis] <= other.start[axis] && others[axis] <= end[axis])
     }
 
     /// The smallest box that has both.

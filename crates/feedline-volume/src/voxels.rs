@@ -85,6 +85,27 @@ impl<'a> Voxels<'a> {
         })
     }
 
+    /// Some of them, one after the other.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many.
+    #[must_use]
+    pub fn part(&self, range: std::ops::Range<usize>) -> Voxels<'a> {
+        match *self {
+            Voxels::U8(slice) => Voxels::U8(&slice[range]),
+            Voxels::I8(slice) => Voxels::I8(&slice[range]),
+            Voxels::U16(slice) => Voxels::U16(&slice[range]),
+            Voxels::I16(slice) => Voxels::I16(&slice[range]),
+            Voxels::U32(slice) => Voxels::U32(&slice[range]),
+            Voxels::I32(slice) => Voxels::I32(&slice[range]),
+            Voxels::U64(slice) => Voxels::U64(&slice[range]),
+            Voxels::I64(slice) => Voxels::I64(&slice[range]),
+            Voxels::F32(slice) => Voxels::F32(&slice[range]),
+            Voxels::F64(slice) => Voxels::F64(&slice[range]),
+        }
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -124,7 +145,7 @@ impl<'a> Channel<'a> {
 /// What was read of a volume: a region of all channels of the image, and the same of its mask.
 #[derive(Copy, Clone, Debug)]
 pub struct Read<'a> {
-    /// Which voxels.
+    /// Which voxels: those that were asked for, or more.
     pub region: Region,
     /// Channel by channel.
     pub image: &'a [Channel<'a>],

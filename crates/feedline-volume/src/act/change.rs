@@ -2,19 +2,33 @@
 
 use crate::{Change, Region};
 
-use super::statistics::moments;
+use super::blur::blur;
+use super::low_resolution::low_resolution;
+use super::noise;
+use super::power::power;
+use super::statistics::{extremes, moments, percentile};
+
+/// Buffers of changes.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeScratch {
+    numbers: Vec<f32>,
+    line: Vec<f32>,
+}
+
+/// What two numbers of a range are divided by at least.
+const LEAST: f32 = 1e-7;
 
 /// Changes the region `need` of a channel, of which `data` has the region `cover`.
-pub(crate) fn change(change: &Change, data: &mut [f32], cover: Region, need: Region) {
+pub(crate) fn change(
+    change: &Change,
+    data: &mut [f32],
+    cover: Region,
+    need: Region,
+    scratch: &mut ChangeScratch,
+) {
     match change {
         Change::Scale { factor, offset, clip } => {
-            let (factor, offset) = (*factor, *offset);
-            match *clip {
-                None => each(data, cover, need, |x| x * factor + offset),
-                Some((low, high)) => {
-                    each(data, cover, need, |x| (x * factor + offset).max(low).min(high));
-                }
-            }
+            scale(data, cover, need, (*factor, *offset), *clip);
         }
         Change::ZScore { nonzero } => {
             let found = moments(data, *nonzero);
@@ -26,6 +40,77 @@ pub(crate) fn change(change: &Change, data: &mut [f32], cover: Region, need: Reg
             } else {
                 each(data, cover, need, |x| (x - mean) * over);
             }
+        }
+        Change::Percentiles { lower, upper, to: (low, high), clip } => {
+            scratch.numbers.clear();
+            scratch.numbers.extend_from_slice(data);
+            let from = percentile(&mut scratch.numbers, *lower);
+            let width = percentile(&mut scratch.numbers, *upper) - from;
+            let factor = if width == 0.0 { 1.0 } else { (high - low) / width };
+            let ends = (low.min(*high), low.max(*high));
+            let (low, clip) = (*low, clip.then_some(ends));
+            match clip {
+                None => each(data, cover, need, |x| (x - from) * factor + low),
+                Some((a, b)) => {
+                    each(data, cover, need, |x| ((x - from) * factor + low).max(a).min(b));
+                }
+            }
+        }
+        Change::Noise { mean, std, seed } => noise::add(data, *mean, *std, *seed),
+        Change::Blur { kernels, border } => {
+            blur(data, cover, kernels, *border, &mut scratch.numbers);
+        }
+        Change::Contrast { factor, preserve_range } => {
+            let mean = moments(data, false).mean as f32;
+            let clip = preserve_range.then(|| extremes(data));
+            let factor = *factor;
+            match clip {
+                None => each(data, cover, need, |x| (x - mean) * factor + mean),
+                Some((low, high)) => {
+                    each(data, cover, need, |x| ((x - mean) * factor + mean).max(low).min(high))
+                }
+            }
+        }
+        Change::Gamma { gamma, invert, retain_stats } => {
+            raise(data, *gamma, *invert, *retain_stats);
+        }
+        Change::LowResolution { shape, exact } => {
+            let ChangeScratch { numbers, line } = scratch;
+            low_resolution(data, cover.shape, *shape, *exact, numbers, line);
+        }
+    }
+}
+
+fn scale(
+    data: &mut [f32],
+    cover: Region,
+    need: Region,
+    (factor, offset): (f32, f32),
+    clip: Option<(f32, f32)>,
+) {
+    match clip {
+        None => each(data, cover, need, |x| x * factor + offset),
+        Some((low, high)) => each(data, cover, need, |x| (x * factor + offset).max(low).min(high)),
+    }
+}
+
+/// Numbers between the least and the largest, to a power.
+fn raise(data: &mut [f32], gamma: f32, invert: bool, retain_stats: bool) {
+    let (low, high) = extremes(data);
+    let before = retain_stats.then(|| moments(data, false));
+    let (low, high, sign) = if invert { (-high, -low, -1.0) } else { (low, high, 1.0) };
+    let range = high - low;
+    let over = 1.0 / range.max(LEAST);
+    for x in &mut *data {
+        *x = sign * (power((*x * sign - low) * over, gamma) * range + low);
+    }
+    if let Some(before) = before {
+        let after = moments(data, false);
+        let (old, new) = (before.sample_deviation(), after.sample_deviation());
+        let factor = (old / new.max(f64::from(LEAST))) as f32;
+        let (from, to) = (after.mean as f32, before.mean as f32);
+        for x in data {
+            *x = (*x - from) * factor + to;
         }
     }
 }

@@ -4,15 +4,26 @@
 //! | --- | --- |
 //! | `view.rs` | a region of a volume's voxels |
 //! | `tables.rs`, `copy.rs` | moves along the axes: each new voxel is an old one |
-//! | `statistics.rs` | mean, deviation, least and largest |
+//! | `separable.rs` | moves along the axes to places between voxels |
+//! | `walk.rs`, `trilinear.rs`, `labels.rs` | all other moves, of images and of masks |
+//! | `resample.rs` | which of these a move is |
 //! | `change.rs` | changes of numbers |
+//! | `statistics.rs`, `blur.rs`, `noise.rs`, `power.rs`, `low_resolution.rs` | what they are made of |
 
+mod blur;
 mod change;
 mod copy;
+mod labels;
+mod low_resolution;
+mod noise;
+mod power;
 mod resample;
+mod separable;
 mod statistics;
 mod tables;
+mod trilinear;
 mod view;
+mod walk;
 
-pub(crate) use change::change;
-pub(crate) use resample::{move_image, move_mask};
+pub(crate) use change::{ChangeScratch, change};
+pub(crate) use resample::{Scratch, move_image, move_mask};

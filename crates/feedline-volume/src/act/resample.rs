@@ -4,8 +4,19 @@ use crate::voxels::{Voxel, of_any_type};
 use crate::{Channel, Label, Move, NoLabel, Region, Shape, Voxels};
 
 use super::copy::copy;
+use super::labels::labels;
+use super::separable::{places, separable};
 use super::tables::{aligned, exact, nearest};
+use super::trilinear::trilinear;
 use super::view::View;
+
+/// Buffers of moves.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    image: Vec<f32>,
+    line: Vec<f32>,
+    labels: Vec<Label>,
+}
 
 /// Makes the region `to` of a channel's new grid.
 pub(crate) fn move_image(
@@ -15,9 +26,11 @@ pub(crate) fn move_image(
     step: &Move,
     to: Region,
     out: &mut [f32],
+    scratch: &mut Scratch,
 ) {
-    let fill = step.fill.map_or(0.0, |fill| fill.image);
-    if let Some(axes) = aligned(&step.map).filter(|_| exact(&step.map)) {
+    let axes = aligned(&step.map);
+    if let Some(axes) = axes.filter(|_| exact(&step.map)) {
+        let fill = step.fill.map_or(0.0, |fill| fill.image);
         of_any_type!(channel.voxels, data => {
             let view = View { data, region, shape };
             let tables = nearest(&view, step, axes, to);
@@ -28,6 +41,25 @@ pub(crate) fn move_image(
                 copy(data, &tables, out, fill, |x| (x.number() * slope + intercept) as f32);
             }
         });
+        return;
+    }
+    let data = match channel.voxels {
+        Voxels::F32(data) if channel.is_plain() => data,
+        voxels => {
+            let (slope, intercept) = (channel.slope, channel.intercept);
+            scratch.image.clear();
+            of_any_type!(voxels, data => if channel.is_plain() {
+                scratch.image.extend(data.iter().map(|x| x.float()));
+            } else {
+                scratch.image.extend(data.iter().map(|x| (x.number() * slope + intercept) as f32));
+            });
+            &scratch.image
+        }
+    };
+    let view = View { data, region, shape };
+    match axes.and_then(|axes| places(&view, step, axes, to)) {
+        Some(places) => separable(data, &places, out, &mut scratch.line),
+        None => trilinear(view, step, to, out),
     }
 }
 
@@ -39,29 +71,38 @@ pub(crate) fn move_mask(
     step: &Move,
     to: Region,
     out: &mut [Label],
-    scratch: &mut Vec<Label>,
+    scratch: &mut Scratch,
 ) -> Result<(), NoLabel> {
     match mask {
-        Voxels::U8(data) => labels(View { data, region, shape }, step, to, out),
-        Voxels::I16(data) => labels(View { data, region, shape }, step, to, out),
+        Voxels::U8(data) => move_labels(View { data, region, shape }, step, to, out),
+        Voxels::I16(data) => move_labels(View { data, region, shape }, step, to, out),
         other => {
-            scratch.clear();
+            let found = &mut scratch.labels;
+            found.clear();
             of_any_type!(other, data => {
                 for value in data {
-                    let label = value.label().ok_or(NoLabel { value: value.number() })?;
-                    scratch.push(label);
+                    found.push(value.label().ok_or(NoLabel { value: value.number() })?);
                 }
             });
-            labels(View { data: scratch, region, shape }, step, to, out);
+            move_labels(View { data: found, region, shape }, step, to, out);
         }
     }
     Ok(())
 }
 
-fn labels<T: Copy + Into<Label>>(view: View<'_, T>, step: &Move, to: Region, out: &mut [Label]) {
-    let fill = step.fill.map_or(0, |fill| fill.mask);
-    if let Some(axes) = aligned(&step.map) {
-        let tables = nearest(&view, step, axes, to);
-        copy(view.data, &tables, out, fill, Into::into);
+fn move_labels<T: Copy + PartialEq + Into<Label>>(
+    view: View<'_, T>,
+    step: &Move,
+    to: Region,
+    out: &mut [Label],
+) {
+    let axes = aligned(&step.map);
+    let along = axes.filter(|_| step.labels == crate::Labels::Nearest || exact(&step.map));
+    match along {
+        Some(axes) => {
+            let tables = nearest(&view, step, axes, to);
+            copy(view.data, &tables, out, step.fill.map_or(0, |fill| fill.mask), Into::into);
+        }
+        None => labels(view, step, to, out),
     }
 }

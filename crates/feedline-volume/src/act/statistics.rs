@@ -9,6 +9,14 @@ pub(crate) struct Statistics {
     pub(crate) count: usize,
 }
 
+impl Statistics {
+    /// The deviation as it is estimated of a sample.
+    pub(crate) fn sample_deviation(&self) -> f64 {
+        let count = self.count as f64;
+        if self.count < 2 { 0.0 } else { (self.variance * count / (count - 1.0)).sqrt() }
+    }
+}
+
 /// Numbers that are added up in single precision before they are added to a double: few enough to lose nothing
 /// that matters, and as wide as the machine can.
 const CHUNK: usize = 1024;
@@ -56,9 +64,46 @@ fn sums(data: &[f32], of: impl Fn(f32) -> (f32, f32)) -> (f64, f64) {
     (first, second)
 }
 
+/// The least and the largest number; both 0, if there is none.
+pub(crate) fn extremes(data: &[f32]) -> (f32, f32) {
+    let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+    let (lanes, rest) = data.as_chunks::<LANES>();
+    for numbers in lanes {
+        for lane in 0..LANES {
+            low[lane] = low[lane].min(numbers[lane]);
+            high[lane] = high[lane].max(numbers[lane]);
+        }
+    }
+    let low = low.iter().chain(rest).fold(f32::INFINITY, |a, b| a.min(*b));
+    let high = high.iter().chain(rest).fold(f32::NEG_INFINITY, |a, b| a.max(*b));
+    if low <= high { (low, high) } else { (0.0, 0.0) }
+}
+
+/// A percentile, between two numbers by linear interpolation as NumPy's; 0, if there is none. Numbers change places.
+pub(crate) fn percentile(data: &mut [f32], percent: f64) -> f32 {
+    let Some(last) = data.len().checked_sub(1) else { return 0.0 };
+    let place = (percent / 100.0 * last as f64).clamp(0.0, last as f64);
+    let (_, at, above) = data.select_nth_unstable_by(place.floor() as usize, f32::total_cmp);
+    let at = *at;
+    let next = above.iter().copied().min_by(f32::total_cmp).unwrap_or(at);
+    at + (next - at) * place.fract() as f32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_lie_between_the_sorted_numbers() {
+        let mut data = [5.0, 1.0, 4.0, 2.0, 3.0];
+        for (percent, wanted) in [(0.0, 1.0), (25.0, 2.0), (60.0, 3.4), (100.0, 5.0)] {
+            assert!((percentile(&mut data, percent) - wanted).abs() < 1e-6, "{percent}");
+        }
+        assert_eq!(percentile(&mut [], 50.0), 0.0);
+        assert_eq!(extremes(&[]), (0.0, 0.0));
+        let many: Vec<f32> = (0..37).map(|i| ((i * 11) % 37) as f32 - 5.0).collect();
+        assert_eq!(extremes(&many), (-5.0, 31.0));
+    }
 
     #[test]
     fn moments_are_those_of_the_textbook() {

@@ -1,21 +1,43 @@
 //! Operations as users ask for them: one per file, with the meaning of MONAI's transforms.
 
+mod affine;
 mod center_crop;
+mod crop_foreground;
 mod flip;
+mod low_resolution;
+mod nnunet;
+mod noise;
+mod pad;
 mod place;
 mod random_crop;
+mod reorient;
+mod resample;
+mod scale;
 mod scene;
+mod tone;
+mod turn;
 mod zscore;
 
 use feedline_ops::Draw;
 
-use crate::{Action, OperationError, Region, Shape};
+use crate::{Action, Change, OperationError, Region, Shape};
 
+pub use affine::{RandomAffine, Ranges};
 pub use center_crop::CenterCrop;
+pub use crop_foreground::CropForeground;
 pub use flip::{Flip, RandomFlip};
+pub use low_resolution::RandomLowResolution;
+pub use nnunet::NnunetAugment;
+pub use noise::{RandomBlur, RandomNoise};
+pub use pad::Pad;
 pub use place::{Elsewhere, Place};
 pub use random_crop::{RandomCrop, RandomSlice};
+pub use reorient::Reorient;
+pub use resample::Resample;
+pub use scale::{ScalePercentiles, Window};
 pub use scene::{Extent, Scene};
+pub use tone::RandomTone;
+pub use turn::RandomRot90;
 pub use zscore::ZScore;
 
 /// Something done to every volume, with parameters drawn anew for each.
@@ -73,6 +95,37 @@ fn probability(operation: &'static str, p: f64) -> Result<f64, OperationError> {
         return Ok(p);
     }
     Err(OperationError::argument(operation, "p", p, "a number from 0 to 1"))
+}
+
+/// Checks that a range is one: finite, its ends in order, and from `least` to `most`.
+fn range(
+    operation: &'static str,
+    argument: &'static str,
+    (low, high): (f64, f64),
+    least: f64,
+    most: f64,
+) -> Result<(f64, f64), OperationError> {
+    let finite = low.is_finite() && high.is_finite();
+    if finite && least <= low && low <= high && high <= most {
+        return Ok((low, high));
+    }
+    let bounds = match (least.is_finite(), most.is_finite()) {
+        (true, true) => format!(" from {least} to {most}"),
+        (true, false) => format!(" of at least {least}"),
+        _ => String::new(),
+    };
+    let wanted = format!("finite numbers (min, max){bounds}");
+    Err(OperationError::argument(operation, argument, format!("({low}, {high})"), wanted))
+}
+
+/// The same change of each channel.
+fn each_channel(
+    scene: &Scene<'_>,
+    actions: &mut Vec<Action>,
+    mut change: impl FnMut(usize) -> Change,
+) {
+    let changes = (0..scene.channels).map(|channel| (channel, change(channel)));
+    actions.extend(changes.map(|(channel, change)| Action::Change { channel, change }));
 }
 
 /// Checks that a size has voxels.

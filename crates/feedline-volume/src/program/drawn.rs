@@ -158,12 +158,15 @@ impl<'a> Drawn<'a> {
             let (got, wanted) = (read.image.len(), self.channels);
             return Err(RunError::Channels { got, wanted });
         }
-        let (region, wanted) = (self.region, self.region.voxels());
+        let (region, wanted) = (read.region, read.region.voxels());
+        if !region.contains(&self.region) || !Region::whole(self.shape).contains(&region) {
+            return Err(RunError::Region { got: region, wanted: self.region });
+        }
         let channels = read.image.iter().enumerate();
         let channels = channels.map(|(i, channel)| (format!("channel {i}"), channel.voxels.len()));
         let mask = read.mask.map(|mask| ("the mask".to_string(), mask.len()));
         for (what, got) in channels.chain(mask) {
-            if got != wanted || read.region != region {
+            if got != wanted {
                 return Err(RunError::Lengths { what, got, wanted, region });
             }
         }
@@ -296,21 +299,23 @@ fn write_patch(
     channels: usize,
     bench: &mut Workbench,
     image: &mut [u8],
-    mask: Option<&mut [u8]>,
+    mut mask: Option<&mut [u8]>,
 ) -> Result<(), RunError> {
     let whole = Region::whole(after(actions, from));
     let regions = needs::regions(actions, from, whole);
     // Straight into the result, where it has the type that is computed with.
     let straight_image =
         output.image == crate::Dtype::F32 && bytemuck::try_cast_slice_mut::<u8, f32>(image).is_ok();
-    let straight_mask = output.mask == crate::MaskDtype::I16;
+    let straight_mask = output.mask == crate::MaskDtype::I16
+        && mask
+            .as_deref_mut()
+            .is_none_or(|mask| bytemuck::try_cast_slice_mut::<u8, Label>(mask).is_ok());
     let mut spare = bench.stage(
         whole,
         whole.shape,
         if straight_image { 0 } else { channels },
         !straight_mask && mask.is_some(),
     );
-    let mut mask = mask;
     {
         let room = Room {
             image: if straight_image { bytemuck::cast_slice_mut(image) } else { &mut spare.image },

@@ -22,8 +22,8 @@ use crate::{Foreground, Geometry, OperationError, Output};
 pub use drawn::Drawn;
 pub use run::Workbench;
 
-/// The most voxels of a channel that an operation may make: 16 GiB of floats.
-pub(crate) const MOST_VOXELS: usize = 1 << 32;
+/// The most voxels of a channel that an operation may make: 8 GiB of floats.
+pub(crate) const MOST_VOXELS: usize = 1 << 31;
 
 /// A chain of operations, checked.
 #[derive(Clone, Debug)]

@@ -19,6 +19,7 @@ pub(super) fn regions(actions: &[Action], shape: Shape, last: Region) -> Vec<Reg
             Action::Move(step) => taken(step, regions[i + 1]),
             Action::Change { change, .. } => match change.reach() {
                 Reach::Same => regions[i + 1],
+                Reach::Around(by) => regions[i + 1].widened(by, shapes[i]),
                 Reach::All => Region::whole(shapes[i]),
             },
         };

@@ -1,6 +1,6 @@
 //! Actions done to voxels.
 
-use crate::act::{change, move_image, move_mask};
+use crate::act::{ChangeScratch, Scratch, change, move_image, move_mask};
 use crate::{Action, Channel, Label, Map, Move, Read, Region, RunError, Shape, Voxels};
 
 /// Buffers that a worker keeps from volume to volume.
@@ -8,8 +8,12 @@ use crate::{Action, Channel, Label, Map, Move, Read, Region, RunError, Shape, Vo
 pub struct Workbench {
     images: Vec<Vec<f32>>,
     masks: Vec<Vec<Label>>,
-    labels: Vec<Label>,
+    moving: Scratch,
+    changing: ChangeScratch,
 }
+
+/// Voxels up to which a buffer is kept.
+const KEPT: usize = 1 << 26;
 
 /// Voxels between actions.
 #[derive(Debug)]
@@ -48,10 +52,12 @@ impl Workbench {
         Stage { region, shape, image, mask }
     }
 
-    /// Takes room back.
+    /// Takes room back, but not for ever what one huge volume needed.
     pub(super) fn keep(&mut self, stage: Stage) {
-        self.images.push(stage.image);
-        self.masks.extend(stage.mask);
+        if stage.image.capacity() <= KEPT {
+            self.images.push(stage.image);
+            self.masks.extend(stage.mask);
+        }
     }
 }
 
@@ -139,7 +145,7 @@ pub(super) fn run(
                 };
                 let voxels = cover.voxels();
                 let data = &mut image[channel * voxels..(channel + 1) * voxels];
-                change(how, data, cover, regions[i + 1]);
+                change(how, data, cover, regions[i + 1], &mut bench.changing);
             }
         }
     }
@@ -157,10 +163,10 @@ fn moved(
 ) -> Result<(), RunError> {
     let voxels = to.voxels();
     for (channel, out) in from.image.iter().zip(room.image.chunks_exact_mut(voxels.max(1))) {
-        move_image(channel, from.region, shape, step, to, out);
+        move_image(channel, from.region, shape, step, to, out, &mut bench.moving);
     }
     if let (Some(mask), Some(out)) = (from.mask, room.mask.as_deref_mut()) {
-        move_mask(mask, from.region, shape, step, to, out, &mut bench.labels)?;
+        move_mask(mask, from.region, shape, step, to, out, &mut bench.moving)?;
     }
     Ok(())
 }

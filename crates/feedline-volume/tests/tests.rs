@@ -1,0 +1,3 @@
+//! What programs make of volumes, seen from outside.
+
+mod volume;
