@@ -24,7 +24,7 @@ pub struct ClassVoxels {
 }
 
 /// A class while its voxels are counted.
-struct Counting {
+struct ClassCount {
     class: ClassVoxels,
     /// The next voxel, counted in those of the class, that takes the place of a kept one.
     next: u64,
@@ -43,14 +43,14 @@ impl Foreground {
     ) -> Result<Foreground, NoLabel> {
         let voxels = crate::count(shape).min(mask.len());
         let mut random = crate::Fast::new(seed);
-        let mut counted: Vec<Counting> = Vec::new();
+        let mut counted: Vec<ClassCount> = Vec::new();
         let most = most.max(1);
         let mut run = |label: Label, start: u64, length: u64| {
             let place = match counted.iter().position(|one| one.class.label == label) {
                 Some(place) => place,
                 None => {
                     let class = ClassVoxels { label, count: 0, kept: Vec::new() };
-                    counted.push(Counting { class, next: 0, weight: 1.0 });
+                    counted.push(ClassCount { class, next: 0, weight: 1.0 });
                     counted.len() - 1
                 }
             };
@@ -87,7 +87,7 @@ impl Foreground {
     }
 }
 
-impl Counting {
+impl ClassCount {
     /// A run of voxels of the class: Li's reservoir sampling ("algorithm L").
     fn add(&mut self, start: u64, length: u64, most: usize, random: &mut crate::Fast) {
         let before = self.class.count;

@@ -10,7 +10,7 @@
 //! use std::sync::Arc;
 //!
 //! use feedline_volume::op::{CenterCrop, ZScore};
-//! use feedline_volume::{Channel, Geometry, Output, Program, Read, Region, Voxels, Workbench};
+//! use feedline_volume::{ImageChannel, Geometry, Output, Program, Read, Region, Voxels, Workbench};
 //! # struct Numbers;
 //! # impl feedline_volume::Draw for Numbers { fn next_u64(&mut self) -> u64 { 7 } }
 //!
@@ -23,7 +23,7 @@
 //! assert_eq!(drawn.region(), Region { start: [1; 3], shape: [2; 3] });
 //!
 //! let voxels: Vec<i16> = (0..8).collect(); // read from a file
-//! let image = [Channel::plain(Voxels::I16(&voxels))];
+//! let image = [ImageChannel::plain(Voxels::I16(&voxels))];
 //! let read = Read { region: drawn.region(), image: &image, mask: None };
 //! let mut bench = Workbench::default(); // kept by the worker
 //! assert_eq!(drawn.shape(&read, &mut bench)?, [2; 3]);
@@ -58,6 +58,6 @@ pub use orientation::Orientation;
 pub use output::{Dtype, MaskDtype, Output};
 pub use program::{Drawn, Program, Workbench};
 pub use region::{Region, Shape, count};
-pub use voxels::{Channel, Label, NoLabel, Read, VoxelType, Voxels};
+pub use voxels::{ImageChannel, Label, NoLabel, Read, VoxelType, Voxels};
 
 pub(crate) use fast::Fast;

@@ -121,7 +121,7 @@ impl<'a> Voxels<'a> {
 
 /// One channel of an image as it was read: a voxel's value is `number * slope + intercept`.
 #[derive(Copy, Clone, Debug)]
-pub struct Channel<'a> {
+pub struct ImageChannel<'a> {
     /// The numbers of the region that was read.
     pub voxels: Voxels<'a>,
     /// What they are multiplied by.
@@ -130,11 +130,11 @@ pub struct Channel<'a> {
     pub intercept: f64,
 }
 
-impl<'a> Channel<'a> {
+impl<'a> ImageChannel<'a> {
     /// Numbers that are the values.
     #[must_use]
-    pub fn plain(voxels: Voxels<'a>) -> Channel<'a> {
-        Channel { voxels, slope: 1.0, intercept: 0.0 }
+    pub fn plain(voxels: Voxels<'a>) -> ImageChannel<'a> {
+        ImageChannel { voxels, slope: 1.0, intercept: 0.0 }
     }
 
     pub(crate) fn is_plain(&self) -> bool {
@@ -148,7 +148,7 @@ pub struct Read<'a> {
     /// Which voxels: those that were asked for, or more.
     pub region: Region,
     /// Channel by channel.
-    pub image: &'a [Channel<'a>],
+    pub image: &'a [ImageChannel<'a>],
     /// Labels.
     pub mask: Option<Voxels<'a>>,
 }

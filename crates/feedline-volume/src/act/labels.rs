@@ -5,12 +5,12 @@ use half::f16;
 use crate::{Label, Labels, Move, Region};
 
 use super::trilinear::{corners, fraction, inner, outer};
-use super::view::View;
+use super::view::RegionView;
 use super::walk::{ONE, Walk};
 
 /// Makes the region `to` of the new grid.
 pub(super) fn labels<T: Copy + PartialEq + Into<Label>>(
-    view: View<'_, T>,
+    view: RegionView<'_, T>,
     step: &Move,
     to: Region,
     out: &mut [Label],
@@ -21,7 +21,12 @@ pub(super) fn labels<T: Copy + PartialEq + Into<Label>>(
     }
 }
 
-fn nearest<T: Copy + Into<Label>>(view: View<'_, T>, step: &Move, to: Region, out: &mut [Label]) {
+fn nearest<T: Copy + Into<Label>>(
+    view: RegionView<'_, T>,
+    step: &Move,
+    to: Region,
+    out: &mut [Label],
+) {
     let fill = step.fill.map_or(0, |fill| fill.mask);
     let walk = Walk::new(step, view.region, to);
     let [_, rows, columns] = to.shape;
@@ -60,7 +65,7 @@ fn heaviest(corners: &[(Option<usize>, f32); 8]) -> Option<usize> {
 }
 
 fn most_weight<T: Copy + PartialEq + Into<Label>>(
-    view: View<'_, T>,
+    view: RegionView<'_, T>,
     step: &Move,
     to: Region,
     out: &mut [Label],

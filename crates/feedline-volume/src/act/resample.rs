@@ -1,14 +1,14 @@
 //! New voxels of old ones, each way where it is enough: copied, or interpolated.
 
 use crate::voxels::{Voxel, of_any_type};
-use crate::{Channel, Label, Move, NoLabel, Region, Shape, Voxels};
+use crate::{ImageChannel, Label, Move, NoLabel, Region, Shape, Voxels};
 
 use super::copy::copy;
 use super::labels::labels;
 use super::separable::{places, separable};
 use super::tables::{aligned, exact, nearest};
 use super::trilinear::trilinear;
-use super::view::View;
+use super::view::RegionView;
 
 /// Buffers of moves.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Scratch {
 
 /// Makes the region `to` of a channel's new grid.
 pub(crate) fn move_image(
-    channel: &Channel<'_>,
+    channel: &ImageChannel<'_>,
     region: Region,
     shape: Shape,
     step: &Move,
@@ -32,7 +32,7 @@ pub(crate) fn move_image(
     if let Some(axes) = axes.filter(|_| exact(&step.map)) {
         let fill = step.fill.map_or(0.0, |fill| fill.image);
         of_any_type!(channel.voxels, data => {
-            let view = View { data, region, shape };
+            let view = RegionView { data, region, shape };
             let tables = nearest(&view, step, axes, to);
             if channel.is_plain() {
                 copy(data, &tables, out, fill, |x| x.float());
@@ -56,7 +56,7 @@ pub(crate) fn move_image(
             &scratch.image
         }
     };
-    let view = View { data, region, shape };
+    let view = RegionView { data, region, shape };
     match axes.and_then(|axes| places(&view, step, axes, to)) {
         Some(places) => separable(data, &places, out, &mut scratch.line),
         None => trilinear(view, step, to, out),
@@ -74,8 +74,8 @@ pub(crate) fn move_mask(
     scratch: &mut Scratch,
 ) -> Result<(), NoLabel> {
     match mask {
-        Voxels::U8(data) => move_labels(View { data, region, shape }, step, to, out),
-        Voxels::I16(data) => move_labels(View { data, region, shape }, step, to, out),
+        Voxels::U8(data) => move_labels(RegionView { data, region, shape }, step, to, out),
+        Voxels::I16(data) => move_labels(RegionView { data, region, shape }, step, to, out),
         other => {
             let found = &mut scratch.labels;
             found.clear();
@@ -84,14 +84,14 @@ pub(crate) fn move_mask(
                     found.push(value.label().ok_or(NoLabel { value: value.number() })?);
                 }
             });
-            move_labels(View { data: found, region, shape }, step, to, out);
+            move_labels(RegionView { data: found, region, shape }, step, to, out);
         }
     }
     Ok(())
 }
 
 fn move_labels<T: Copy + PartialEq + Into<Label>>(
-    view: View<'_, T>,
+    view: RegionView<'_, T>,
     step: &Move,
     to: Region,
     out: &mut [Label],

@@ -2,7 +2,7 @@
 
 use crate::{Move, Region};
 
-use super::view::View;
+use super::view::RegionView;
 
 /// For each place along an axis two neighbours and how far it is to the second.
 type Places = Vec<(usize, usize, f32)>;
@@ -10,7 +10,7 @@ type Places = Vec<(usize, usize, f32)>;
 /// The places along each axis of the new grid. None, if axes are exchanged or a place lies where something else than
 /// the edge is.
 pub(super) fn places(
-    view: &View<'_, f32>,
+    view: &RegionView<'_, f32>,
     step: &Move,
     axes: [(usize, f64); 3],
     to: Region,

@@ -2,7 +2,7 @@
 
 use crate::{Map, Move, Region};
 
-use super::view::View;
+use super::view::RegionView;
 
 /// Stands for a place outside.
 pub(super) const OUTSIDE: usize = usize::MAX;
@@ -31,7 +31,7 @@ pub(super) fn exact(map: &Map) -> bool {
 
 /// For each axis of the new grid, where its places are in the old one's memory, to the nearest voxel.
 pub(super) fn nearest<T>(
-    view: &View<'_, T>,
+    view: &RegionView<'_, T>,
     step: &Move,
     axes: [(usize, f64); 3],
     to: Region,

@@ -2,11 +2,11 @@
 
 use crate::{Move, Region};
 
-use super::view::View;
+use super::view::RegionView;
 use super::walk::{Line, ONE, Walk, fixed};
 
 /// How far along each axis the other one of two neighbours is: nowhere, where there is one voxel alone.
-fn neighbours(view: &View<'_, impl Sized>) -> [usize; 3] {
+fn neighbours(view: &RegionView<'_, impl Sized>) -> [usize; 3] {
     let strides = view.strides();
     std::array::from_fn(|axis| if view.region.shape[axis] > 1 { strides[axis] } else { 0 })
 }
@@ -34,7 +34,7 @@ pub(super) fn inner(line: &mut Line, shape: [usize; 3], count: usize) -> std::op
 /// The voxels that are not wholly outside, where outside is something else than the edge.
 pub(super) fn outer(
     line: &Line,
-    view: &View<'_, impl Sized>,
+    view: &RegionView<'_, impl Sized>,
     step: &Move,
     count: usize,
 ) -> std::ops::Range<usize> {
@@ -54,7 +54,7 @@ pub(super) fn fraction(coordinate: i64) -> f32 {
 }
 
 /// Makes the region `to` of the new grid.
-pub(super) fn trilinear(view: View<'_, f32>, step: &Move, to: Region, out: &mut [f32]) {
+pub(super) fn trilinear(view: RegionView<'_, f32>, step: &Move, to: Region, out: &mut [f32]) {
     let fill = step.fill.map_or(0.0, |fill| fill.image);
     let walk = Walk::new(step, view.region, to);
     let [_, rows, columns] = to.shape;
@@ -107,7 +107,7 @@ pub(super) fn trilinear(view: View<'_, f32>, step: &Move, to: Region, out: &mut 
 
 /// The eight neighbours of a place near the edge: each one's place in memory, or none outside, and its weight.
 pub(super) fn corners<T>(
-    view: &View<'_, T>,
+    view: &RegionView<'_, T>,
     step: &Move,
     place: [i64; 3],
 ) -> [(Option<usize>, f32); 8] {
@@ -145,7 +145,7 @@ pub(super) fn corners<T>(
 
 /// A voxel near the edge or outside.
 #[cold]
-fn edge(view: &View<'_, f32>, step: &Move, place: [i64; 3]) -> f32 {
+fn edge(view: &RegionView<'_, f32>, step: &Move, place: [i64; 3]) -> f32 {
     let fill = step.fill.map_or(0.0, |fill| fill.image);
     let all = corners(view, step, place);
     // A neighbour without weight does not count, whatever it is.

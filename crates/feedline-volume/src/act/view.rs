@@ -4,7 +4,7 @@ use crate::{Region, Shape};
 
 /// Voxels of a region of a volume.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct View<'a, T> {
+pub(crate) struct RegionView<'a, T> {
     /// The region's voxels, the last axis fastest.
     pub(crate) data: &'a [T],
     /// Which part of the volume they are.
@@ -13,7 +13,7 @@ pub(crate) struct View<'a, T> {
     pub(crate) shape: Shape,
 }
 
-impl<T> View<'_, T> {
+impl<T> RegionView<'_, T> {
     /// How far apart neighbours along each axis are.
     pub(crate) fn strides(&self) -> [usize; 3] {
         let [_, rows, columns] = self.region.shape;

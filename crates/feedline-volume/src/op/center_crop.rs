@@ -2,7 +2,7 @@
 
 use feedline_ops::Draw;
 
-use super::{Extent, Operation, Scene, fits, in_call, may_fit, some_voxels};
+use super::{Operation, Scene, SceneSize, fits, in_call, may_fit, some_voxels};
 use crate::{Action, Move, OperationError, Shape};
 
 /// Cuts out the middle, as MONAI's `CenterSpatialCrop` finds it.
@@ -25,9 +25,9 @@ impl std::fmt::Display for CenterCrop {
 }
 
 impl Operation for CenterCrop {
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         may_fit(self, self.size, &before)?;
-        Ok(Extent { sides: self.size.map(Some), ..before })
+        Ok(SceneSize { sides: self.size.map(Some), ..before })
     }
 
     fn draw(

@@ -2,7 +2,7 @@
 
 use feedline_ops::Draw;
 
-use super::{Extent, MOST, Operation, Scene};
+use super::{MOST, Operation, Scene, SceneSize};
 use crate::{Action, OperationError, Region, Shape};
 
 /// Keeps the smallest box that has all voxels above a threshold: MONAI's `CropForeground`. The whole volume must be
@@ -36,12 +36,12 @@ impl std::fmt::Display for CropForeground {
 }
 
 impl Operation for CropForeground {
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         let mut sides = [None; 3];
         if let Some(axis) = before.flat {
             sides[axis] = before.sides[axis];
         }
-        Ok(Extent { sides, ..before })
+        Ok(SceneSize { sides, ..before })
     }
 
     fn looks(&self) -> bool {

@@ -30,12 +30,12 @@ pub use low_resolution::RandomLowResolution;
 pub use nnunet::NnunetAugment;
 pub use noise::{RandomBlur, RandomNoise};
 pub use pad::Pad;
-pub use place::{Elsewhere, Place};
+pub use place::{CropPlace, Otherwise};
 pub use random_crop::{RandomCrop, RandomSlice};
 pub use reorient::Reorient;
 pub use resample::Resample;
 pub use scale::{ScalePercentiles, Window};
-pub use scene::{Extent, Scene};
+pub use scene::{Scene, SceneSize};
 pub use tone::RandomTone;
 pub use turn::RandomRot90;
 pub use zscore::ZScore;
@@ -46,7 +46,7 @@ pub use zscore::ZScore;
 pub trait Operation: std::fmt::Debug + std::fmt::Display + Send + Sync {
     /// What is known beforehand of volumes after it, given the same of those before. Fails where no volume can
     /// be processed.
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         Ok(before)
     }
 
@@ -169,7 +169,7 @@ fn fits(call: &dyn std::fmt::Display, size: Shape, shape: Shape) -> Result<(), O
 fn may_fit(
     call: &dyn std::fmt::Display,
     size: Shape,
-    before: &Extent,
+    before: &SceneSize,
 ) -> Result<(), OperationError> {
     let known: Shape = std::array::from_fn(|axis| before.sides[axis].unwrap_or(usize::MAX));
     if size.iter().zip(known).all(|(size, side)| *size <= side) {

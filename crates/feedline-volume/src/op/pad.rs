@@ -2,7 +2,7 @@
 
 use feedline_ops::Draw;
 
-use super::{Extent, Operation, Scene, in_call, some_voxels};
+use super::{Operation, Scene, SceneSize, in_call, some_voxels};
 use crate::{Action, Fill, Map, Move, OperationError, Shape};
 
 /// Adds voxels on both sides until a volume is at least as large as a size: MONAI's `SpatialPad`.
@@ -35,12 +35,12 @@ impl std::fmt::Display for Pad {
 }
 
 impl Operation for Pad {
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         let side = |axis: usize| before.sides[axis].map(|side| side.max(self.size[axis]));
         let sides = std::array::from_fn(|axis| {
             if before.flat == Some(axis) { before.sides[axis] } else { side(axis) }
         });
-        Ok(Extent { sides, ..before })
+        Ok(SceneSize { sides, ..before })
     }
 
     fn draw(

@@ -7,7 +7,7 @@ use crate::{ClassVoxels, Label, OperationError, Shape};
 
 /// Where crops are that are not centred on the foreground.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Elsewhere {
+pub enum Otherwise {
     /// Centred on a voxel of the background, as MONAI does it.
     #[default]
     Background,
@@ -17,7 +17,7 @@ pub enum Elsewhere {
 
 /// Where random crops are.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Place {
+pub enum CropPlace {
     /// Anywhere.
     #[default]
     Anywhere,
@@ -28,14 +28,14 @@ pub enum Place {
         /// How much more likely one class is than another; without, every voxel of a class other than 0 is as likely.
         classes: Option<Vec<(Label, f64)>>,
         /// Where the others are.
-        elsewhere: Elsewhere,
+        elsewhere: Otherwise,
     },
 }
 
-impl Place {
+impl CropPlace {
     /// Checks the numbers.
-    pub(super) fn checked(self, operation: &'static str) -> Result<Place, OperationError> {
-        let Place::Foreground { share, classes, .. } = &self else { return Ok(self) };
+    pub(super) fn checked(self, operation: &'static str) -> Result<CropPlace, OperationError> {
+        let CropPlace::Foreground { share, classes, .. } = &self else { return Ok(self) };
         if !(0.0..=1.0).contains(share) {
             let wanted = "a share from 0 to 1";
             return Err(OperationError::argument(operation, "foreground", share, wanted));
@@ -61,16 +61,16 @@ impl Place {
     ) -> Result<[usize; 3], OperationError> {
         let shape = scene.shape();
         let center = match self {
-            Place::Anywhere => None,
-            Place::Foreground { share, classes, elsewhere } => {
+            CropPlace::Anywhere => None,
+            CropPlace::Foreground { share, classes, elsewhere } => {
                 let Some(foreground) = scene.foreground else {
                     return Err(OperationError::NoMask { call: call.to_string() });
                 };
                 let all = foreground.classes();
                 let inside = draw.chance(*share);
                 let chosen: Vec<(&ClassVoxels, f64)> = match (inside, classes, elsewhere) {
-                    (false, _, Elsewhere::Anywhere) => Vec::new(),
-                    (false, _, Elsewhere::Background) => weighed(all, |label| label == 0),
+                    (false, _, Otherwise::Anywhere) => Vec::new(),
+                    (false, _, Otherwise::Background) => weighed(all, |label| label == 0),
                     (true, None, _) => weighed(all, |label| label != 0),
                     (true, Some(classes), _) => all
                         .iter()

@@ -2,8 +2,8 @@
 
 use feedline_ops::Draw;
 
-use super::{Extent, Operation, Place, Scene, fits, in_call, may_fit, some_voxels};
-use crate::op::place::Elsewhere;
+use super::{CropPlace, Operation, Scene, SceneSize, fits, in_call, may_fit, some_voxels};
+use crate::op::place::Otherwise;
 use crate::{Action, Move, OperationError, Shape};
 
 /// The most patches of one volume.
@@ -22,13 +22,17 @@ fn some_patches(operation: &'static str, patches: usize) -> Result<usize, Operat
 #[derive(Clone, Debug, PartialEq)]
 pub struct RandomCrop {
     size: Shape,
-    place: Place,
+    place: CropPlace,
     patches: usize,
 }
 
 impl RandomCrop {
     /// So many parts of this size.
-    pub fn new(size: Shape, place: Place, patches: usize) -> Result<RandomCrop, OperationError> {
+    pub fn new(
+        size: Shape,
+        place: CropPlace,
+        patches: usize,
+    ) -> Result<RandomCrop, OperationError> {
         const NAME: &str = "random_crop";
         let (size, place) = (some_voxels(NAME, size)?, place.checked(NAME)?);
         Ok(RandomCrop { size, place, patches: some_patches(NAME, patches)? })
@@ -36,14 +40,14 @@ impl RandomCrop {
 }
 
 /// What a place adds to a call.
-fn place_in_call(place: &Place, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-    let Place::Foreground { share, classes, elsewhere } = place else { return Ok(()) };
+fn place_in_call(place: &CropPlace, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    let CropPlace::Foreground { share, classes, elsewhere } = place else { return Ok(()) };
     write!(f, ", foreground={share}")?;
     if let Some(classes) = classes {
         let pairs = classes.iter().map(|(label, weight)| format!("{label}: {weight}"));
         write!(f, ", classes={{{}}}", pairs.collect::<Vec<_>>().join(", "))?;
     }
-    if *elsewhere == Elsewhere::Anywhere {
+    if *elsewhere == Otherwise::Anywhere {
         f.write_str(", elsewhere=\"anywhere\"")?;
     }
     Ok(())
@@ -61,13 +65,13 @@ impl std::fmt::Display for RandomCrop {
 }
 
 impl Operation for RandomCrop {
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         may_fit(self, self.size, &before)?;
-        Ok(Extent { sides: self.size.map(Some), ..before })
+        Ok(SceneSize { sides: self.size.map(Some), ..before })
     }
 
     fn needs_foreground(&self) -> bool {
-        self.place != Place::Anywhere
+        self.place != CropPlace::Anywhere
     }
 
     fn patches(&self) -> usize {
@@ -92,13 +96,17 @@ impl Operation for RandomCrop {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RandomSlice {
     axis: usize,
-    place: Place,
+    place: CropPlace,
     patches: usize,
 }
 
 impl RandomSlice {
     /// So many slices across this axis.
-    pub fn new(axis: usize, place: Place, patches: usize) -> Result<RandomSlice, OperationError> {
+    pub fn new(
+        axis: usize,
+        place: CropPlace,
+        patches: usize,
+    ) -> Result<RandomSlice, OperationError> {
         const NAME: &str = "random_slice";
         if axis > 2 {
             return Err(OperationError::argument(NAME, "axis", axis, "0, 1 or 2"));
@@ -120,12 +128,12 @@ impl std::fmt::Display for RandomSlice {
 }
 
 impl Operation for RandomSlice {
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         if before.flat.is_some() {
             let before = "random_slice".to_string();
             return Err(OperationError::Twice { call: self.to_string(), before });
         }
-        let mut after = Extent { flat: Some(self.axis), ..before };
+        let mut after = SceneSize { flat: Some(self.axis), ..before };
         after.sides[self.axis] = Some(1);
         Ok(after)
     }
@@ -135,7 +143,7 @@ impl Operation for RandomSlice {
     }
 
     fn needs_foreground(&self) -> bool {
-        self.place != Place::Anywhere
+        self.place != CropPlace::Anywhere
     }
 
     fn patches(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use feedline_ops::Draw;
 
-use super::{Extent, Operation, Scene};
+use super::{Operation, Scene, SceneSize};
 use crate::{Action, Map, Move, OperationError, Orientation};
 
 /// Exchanges and mirrors axes so that they point the same way in all volumes: MONAI's `Orientation`.
@@ -29,7 +29,7 @@ impl std::fmt::Display for Reorient {
 }
 
 impl Operation for Reorient {
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         if before.flat.is_some() {
             let call = self.to_string();
             return Err(OperationError::TooLate { call, after: "random_slice" });
@@ -37,7 +37,7 @@ impl Operation for Reorient {
         // Which axes are exchanged differs from volume to volume.
         let [z, y, x] = before.sides;
         let sides = if z == y && y == x { before.sides } else { [None; 3] };
-        Ok(Extent { sides, ..before })
+        Ok(SceneSize { sides, ..before })
     }
 
     fn draw(

@@ -2,7 +2,7 @@
 
 use feedline_ops::Draw;
 
-use super::{Extent, Operation, Scene};
+use super::{Operation, Scene, SceneSize};
 use crate::{Action, Map, Move, OperationError, Shape};
 
 /// Resamples to a given distance from voxel to voxel: MONAI's `Spacing`. The first voxel stays where it is.
@@ -35,12 +35,12 @@ impl std::fmt::Display for Resample {
 }
 
 impl Operation for Resample {
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         let kept = |axis: usize| {
             let slice = before.flat == Some(axis);
             before.sides[axis].filter(|_| slice || self.spacing[axis].is_none())
         };
-        Ok(Extent { sides: std::array::from_fn(kept), ..before })
+        Ok(SceneSize { sides: std::array::from_fn(kept), ..before })
     }
 
     fn draw(

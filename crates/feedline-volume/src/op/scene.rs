@@ -4,7 +4,7 @@ use crate::{Action, Foreground, Geometry, Map, Shape};
 
 /// What is known of volumes beforehand.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct SceneSize {
     /// Voxels along each axis, where all volumes have the same.
     pub sides: [Option<usize>; 3],
     /// The axis along which there is one voxel and which results do not have: volumes are slices.

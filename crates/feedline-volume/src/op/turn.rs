@@ -2,7 +2,7 @@
 
 use feedline_ops::Draw;
 
-use super::{Extent, Operation, Scene, probability};
+use super::{Operation, Scene, SceneSize, probability};
 use crate::{Action, Map, Move, OperationError, Shape};
 
 /// Turns by so many quarters in the plane of two axes, from the first towards the second, as NumPy's `rot90`.
@@ -61,7 +61,7 @@ impl std::fmt::Display for RandomRot90 {
 }
 
 impl Operation for RandomRot90 {
-    fn extent(&self, before: Extent) -> Result<Extent, OperationError> {
+    fn extent(&self, before: SceneSize) -> Result<SceneSize, OperationError> {
         if let Some(axis) = before.flat.filter(|axis| [self.axes.0, self.axes.1].contains(axis)) {
             let wanted = format!("the axes of the slice, without {axis}");
             let got = format!("{:?}", self.axes);
@@ -69,7 +69,8 @@ impl Operation for RandomRot90 {
         }
         let mut after = before;
         if before.sides[self.axes.0] != before.sides[self.axes.1] {
-            let always_even = self.quarters.0 == self.quarters.1 && self.quarters.0.is_multiple_of(2);
+            let always_even =
+                self.quarters.0 == self.quarters.1 && self.quarters.0.is_multiple_of(2);
             let always = self.p == 1.0 && self.quarters.0 == self.quarters.1;
             if always && !always_even {
                 after.sides.swap(self.axes.0, self.axes.1);

@@ -5,7 +5,7 @@ use feedline_ops::Draw;
 use crate::op::{Operation, Scene};
 use crate::{Action, Fast, Label, Move, OperationError, Read, Region, RunError, Shape};
 
-use super::run::{Room, Stage, Workbench, run};
+use super::run::{Intermediate, Room, Workbench, run};
 use super::{MOST_VOXELS, Program, fuse, needs};
 
 /// What is done to one volume.
@@ -16,14 +16,14 @@ pub struct Drawn<'a> {
     shape: Shape,
     channels: usize,
     region: Region,
-    course: Course<'a>,
+    course: PartlyDrawn<'a>,
     /// What the first shared actions have made, where the others had to wait for it.
-    made: Option<Stage>,
+    made: Option<Intermediate>,
 }
 
 /// Actions, as far as they could be drawn.
 #[derive(Debug)]
-struct Course<'a> {
+struct PartlyDrawn<'a> {
     /// What is done once, for all patches.
     shared: Vec<Action>,
     /// What is done for each patch then; none while something waits.
@@ -95,7 +95,7 @@ impl<'a> Drawn<'a> {
             (None, true) => None,
             (None, false) => Some(self.share(read, bench, mask.is_some())?),
         };
-        let channels = made.as_ref().map(Stage::channels);
+        let channels = made.as_ref().map(Intermediate::channels);
         let (read, from) = match (&made, &channels) {
             (Some(made), Some(channels)) => (made.read(channels), made.shape),
             _ => (*read, self.shape),
@@ -141,7 +141,12 @@ impl<'a> Drawn<'a> {
         Ok(())
     }
 
-    fn share(&self, read: &Read<'_>, bench: &mut Workbench, mask: bool) -> Result<Stage, RunError> {
+    fn share(
+        &self,
+        read: &Read<'_>,
+        bench: &mut Workbench,
+        mask: bool,
+    ) -> Result<Intermediate, RunError> {
         self.course.share(read, self.shape, self.channels, bench, mask)
     }
 
@@ -174,7 +179,7 @@ impl<'a> Drawn<'a> {
     }
 }
 
-impl Course<'_> {
+impl PartlyDrawn<'_> {
     /// What is needed of the file, and of what is shared.
     fn needs(&self, shape: Shape) -> (Region, Region) {
         let middle = after(&self.shared, shape);
@@ -194,7 +199,7 @@ impl Course<'_> {
         channels: usize,
         bench: &mut Workbench,
         mask: bool,
-    ) -> Result<Stage, RunError> {
+    ) -> Result<Intermediate, RunError> {
         let (_, last) = self.needs(shape);
         let regions = needs::regions(&self.shared, shape, last);
         let cover = super::run::cover(&self.shared, &regions);
@@ -224,13 +229,13 @@ fn course<'a>(
     first: usize,
     mut scene: Scene<'a>,
     draw: &mut dyn Draw,
-) -> Result<Course<'a>, OperationError> {
+) -> Result<PartlyDrawn<'a>, OperationError> {
     let operations = &program.operations;
     let mut shared = Vec::new();
     for (i, operation) in operations.iter().enumerate().skip(first) {
         if operation.looks() {
             let waiting = Waiting { operation: i, scene, seed: draw.next_u64() };
-            return Ok(Course { shared, patches: Vec::new(), waiting: Some(waiting) });
+            return Ok(PartlyDrawn { shared, patches: Vec::new(), waiting: Some(waiting) });
         }
         if operation.patches() > 1 {
             let mut patches = Vec::new();
@@ -241,7 +246,7 @@ fn course<'a>(
                 }
                 patches.push(actions);
             }
-            let mut course = Course { shared: Vec::new(), patches, waiting: None };
+            let mut course = PartlyDrawn { shared: Vec::new(), patches, waiting: None };
             match &shared[..] {
                 // One move is a part of each patch's own, so that the patches are read and not what lies between.
                 [Action::Move(_)] => course.begin_with(shared.remove(0)),
@@ -251,7 +256,7 @@ fn course<'a>(
         }
         add(&**operation, &mut scene, draw, &mut shared)?;
     }
-    Ok(Course { shared: Vec::new(), patches: vec![shared], waiting: None })
+    Ok(PartlyDrawn { shared: Vec::new(), patches: vec![shared], waiting: None })
 }
 
 /// Draws one operation.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use feedline_ops::Draw;
 
-use crate::op::{Extent, Operation, Scene};
+use crate::op::{Operation, Scene, SceneSize};
 use crate::{Foreground, Geometry, OperationError, Output};
 
 pub use drawn::Drawn;
@@ -30,7 +30,7 @@ pub(crate) const MOST_VOXELS: usize = 1 << 31;
 pub struct Program {
     operations: Vec<Arc<dyn Operation>>,
     output: Output,
-    extent: Extent,
+    extent: SceneSize,
     patches: usize,
 }
 
@@ -40,7 +40,7 @@ impl Program {
         operations: Vec<Arc<dyn Operation>>,
         output: Output,
     ) -> Result<Program, OperationError> {
-        let mut extent = Extent::default();
+        let mut extent = SceneSize::default();
         let mut several: Option<&Arc<dyn Operation>> = None;
         let mut looking: Option<&Arc<dyn Operation>> = None;
         for operation in &operations {
@@ -68,7 +68,7 @@ impl Program {
 
     /// What is known beforehand of results.
     #[must_use]
-    pub fn extent(&self) -> Extent {
+    pub fn extent(&self) -> SceneSize {
         self.extent
     }
 

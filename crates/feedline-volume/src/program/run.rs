@@ -1,7 +1,7 @@
 //! Actions done to voxels.
 
 use crate::act::{ChangeScratch, Scratch, change, move_image, move_mask};
-use crate::{Action, Channel, Label, Map, Move, Read, Region, RunError, Shape, Voxels};
+use crate::{Action, ImageChannel, Label, Map, Move, Read, Region, RunError, Shape, Voxels};
 
 /// Buffers that a worker keeps from volume to volume.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ const KEPT: usize = 1 << 26;
 
 /// Voxels between actions.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct Intermediate {
     /// Which part of the volume they are.
     region: Region,
     /// The whole volume.
@@ -41,7 +41,7 @@ impl Workbench {
         shape: Shape,
         channels: usize,
         mask: bool,
-    ) -> Stage {
+    ) -> Intermediate {
         let mut image = self.images.pop().unwrap_or_default();
         image.resize(region.voxels() * channels, 0.0);
         let mask = mask.then(|| {
@@ -49,11 +49,11 @@ impl Workbench {
             mask.resize(region.voxels(), 0);
             mask
         });
-        Stage { region, shape, image, mask }
+        Intermediate { region, shape, image, mask }
     }
 
     /// Takes room back, but not for ever what one huge volume needed.
-    pub(super) fn keep(&mut self, stage: Stage) {
+    pub(super) fn keep(&mut self, stage: Intermediate) {
         if stage.image.capacity() <= KEPT {
             self.images.push(stage.image);
             self.masks.extend(stage.mask);
@@ -61,7 +61,7 @@ impl Workbench {
     }
 }
 
-impl Stage {
+impl Intermediate {
     pub(super) fn room(&mut self) -> Room<'_> {
         Room { image: &mut self.image, mask: self.mask.as_deref_mut() }
     }
@@ -71,12 +71,12 @@ impl Stage {
         self.image.chunks_exact(self.region.voxels().max(1)).collect()
     }
 
-    pub(super) fn channels(&self) -> Vec<Channel<'_>> {
-        self.slices().into_iter().map(|data| Channel::plain(Voxels::F32(data))).collect()
+    pub(super) fn channels(&self) -> Vec<ImageChannel<'_>> {
+        self.slices().into_iter().map(|data| ImageChannel::plain(Voxels::F32(data))).collect()
     }
 
     /// As if it had been read.
-    pub(super) fn read<'a>(&'a self, channels: &'a [Channel<'a>]) -> Read<'a> {
+    pub(super) fn read<'a>(&'a self, channels: &'a [ImageChannel<'a>]) -> Read<'a> {
         let mask = self.mask.as_deref().map(Voxels::I16);
         Read { region: self.region, image: channels, mask }
     }
@@ -99,7 +99,7 @@ pub(super) fn run(
     bench: &mut Workbench,
 ) -> Result<(), RunError> {
     let last = actions.iter().rposition(|action| matches!(action, Action::Move(_)));
-    let mut stage: Option<Stage> = None;
+    let mut stage: Option<Intermediate> = None;
     let mut shape = shape;
     let mut in_room = false;
     if last.is_none() {
@@ -111,7 +111,7 @@ pub(super) fn run(
         match action {
             Action::Move(step) => {
                 let before = stage.take();
-                let channels = before.as_ref().map(Stage::channels);
+                let channels = before.as_ref().map(Intermediate::channels);
                 let from = match (&before, &channels) {
                     (Some(before), Some(channels)) => before.read(channels),
                     _ => *read,

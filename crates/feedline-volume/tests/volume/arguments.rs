@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use feedline_volume::op::{
-    CenterCrop, CropForeground, Elsewhere, Flip, Operation, Pad, Place, RandomAffine, RandomBlur,
-    RandomCrop, RandomFlip, RandomLowResolution, RandomNoise, RandomRot90, RandomSlice, RandomTone,
-    Reorient, Resample, ScalePercentiles, Window, ZScore,
+    CenterCrop, CropForeground, CropPlace, Flip, Operation, Otherwise, Pad, RandomAffine,
+    RandomBlur, RandomCrop, RandomFlip, RandomLowResolution, RandomNoise, RandomRot90, RandomSlice,
+    RandomTone, Reorient, Resample, ScalePercentiles, Window, ZScore,
 };
 use feedline_volume::{Geometry, OperationError, Output, Program};
 
@@ -23,18 +23,18 @@ fn hostile_numbers_are_refused() {
     let (nan, inf) = (f64::NAN, f64::INFINITY);
     refused(CenterCrop::new([0, 1, 1]), "size");
     refused(CenterCrop::new([usize::MAX, 1, 1]), "size");
-    refused(RandomCrop::new([1; 3], Place::Anywhere, 0), "patches");
-    refused(RandomCrop::new([1; 3], Place::Anywhere, 1 << 40), "patches");
+    refused(RandomCrop::new([1; 3], CropPlace::Anywhere, 0), "patches");
+    refused(RandomCrop::new([1; 3], CropPlace::Anywhere, 1 << 40), "patches");
     for share in [-0.1, 1.1, nan] {
-        let place = Place::Foreground { share, classes: None, elsewhere: Elsewhere::Anywhere };
+        let place = CropPlace::Foreground { share, classes: None, elsewhere: Otherwise::Anywhere };
         refused(RandomCrop::new([1; 3], place, 1), "foreground");
     }
     for weights in [vec![], vec![(1, nan)], vec![(1, -1.0)], vec![(1, 0.0)]] {
         let classes = Some(weights);
-        let place = Place::Foreground { share: 1.0, classes, elsewhere: Elsewhere::Anywhere };
+        let place = CropPlace::Foreground { share: 1.0, classes, elsewhere: Otherwise::Anywhere };
         refused(RandomSlice::new(0, place, 1), "classes");
     }
-    refused(RandomSlice::new(3, Place::Anywhere, 1), "axis");
+    refused(RandomSlice::new(3, CropPlace::Anywhere, 1), "axis");
     refused(Flip::new(&[3]), "axes");
     refused(Flip::new(&[1, 1]), "axes");
     refused(RandomFlip::new(nan, &[0]), "p must be");
@@ -67,13 +67,13 @@ fn hostile_numbers_are_refused() {
 #[test]
 fn chains_that_cannot_be_are_refused() {
     let crop = |side: usize| -> Arc<dyn Operation> {
-        Arc::new(RandomCrop::new([side; 3], Place::Anywhere, 2).unwrap())
+        Arc::new(RandomCrop::new([side; 3], CropPlace::Anywhere, 2).unwrap())
     };
     refused(Program::new(vec![crop(4), crop(2)], Output::default()), "random_crop(2");
     let one = |side: usize| -> Arc<dyn Operation> { Arc::new(CenterCrop::new([side; 3]).unwrap()) };
     refused(Program::new(vec![one(4), one(5)], Output::default()), "center_crop(5)");
     let slice =
-        || -> Arc<dyn Operation> { Arc::new(RandomSlice::new(0, Place::Anywhere, 1).unwrap()) };
+        || -> Arc<dyn Operation> { Arc::new(RandomSlice::new(0, CropPlace::Anywhere, 1).unwrap()) };
     refused(Program::new(vec![slice(), slice()], Output::default()), "random_slice");
     let looking = || -> Arc<dyn Operation> { Arc::new(CropForeground::new(0.0, 0).unwrap()) };
     refused(Program::new(vec![looking(), looking()], Output::default()), "crop_foreground");
@@ -85,7 +85,8 @@ fn volumes_that_do_not_fit_are_refused() {
     let volume = Volume::new([6, 6, 6]);
     let large = program(vec![Arc::new(CenterCrop::new([4, 7, 4]).unwrap())]);
     refused(large.draw(&volume.geometry(), 1, None, &mut Splitmix(1)), "pad([4, 7, 4])");
-    let place = Place::Foreground { share: 0.5, classes: None, elsewhere: Elsewhere::Background };
+    let place =
+        CropPlace::Foreground { share: 0.5, classes: None, elsewhere: Otherwise::Background };
     let by_class = program(vec![Arc::new(RandomCrop::new([2; 3], place, 1).unwrap())]);
     refused(by_class.draw(&volume.geometry(), 1, None, &mut Splitmix(1)), "mask");
     let fine = program(vec![Arc::new(Resample::new([Some(1e-9); 3]).unwrap())]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use feedline_volume::op::{Elsewhere, NnunetAugment, Place, RandomCrop};
+use feedline_volume::op::{CropPlace, NnunetAugment, Otherwise, RandomCrop};
 use feedline_volume::{Action, Change};
 
 use super::made::{Splitmix, Volume, program};
@@ -101,7 +101,7 @@ fn thick_patches_are_turned_within_slices() {
 }
 
 /// Of which label the middles of crops are.
-fn middles(place: Place, crops: usize) -> [usize; 4] {
+fn middles(place: CropPlace, crops: usize) -> [usize; 4] {
     let mut volume = Volume::new([20, 30, 40]);
     volume.mask.fill(0);
     // Class 1 has 8 times as many voxels as class 3, all of them far from the edge.
@@ -132,16 +132,16 @@ fn middles(place: Place, crops: usize) -> [usize; 4] {
 #[test]
 fn a_share_of_crops_is_centred_on_the_foreground() {
     const CROPS: usize = 5000;
-    let place = |share, classes, elsewhere| Place::Foreground { share, classes, elsewhere };
-    let counts = middles(place(0.4, None, Elsewhere::Background), CROPS);
+    let place = |share, classes, elsewhere| CropPlace::Foreground { share, classes, elsewhere };
+    let counts = middles(place(0.4, None, Otherwise::Background), CROPS);
     assert!(likely(counts[1] + counts[3], CROPS, 0.4), "{counts:?}");
     assert!(likely(counts[3], CROPS, 0.4 / 9.0), "by voxels: {counts:?}");
     let by_class = Some(vec![(1, 1.0), (3, 3.0), (2, 5.0)]);
-    let counts = middles(place(1.0, by_class, Elsewhere::Background), CROPS);
+    let counts = middles(place(1.0, by_class, Otherwise::Background), CROPS);
     assert_eq!(counts[0], 0, "class 2 is not there and left out");
     assert!(likely(counts[3], CROPS, 0.75), "{counts:?}");
     let by_class = Some(vec![(1, 1.0), (3, 1.0)]);
-    let counts = middles(place(0.33, by_class, Elsewhere::Anywhere), CROPS);
+    let counts = middles(place(0.33, by_class, Otherwise::Anywhere), CROPS);
     let inside = (16 * 26 * 36) as f64;
     assert!(likely(counts[3], CROPS, 0.165 + 0.67 * 8.0 / inside), "{counts:?}");
 }
@@ -149,7 +149,8 @@ fn a_share_of_crops_is_centred_on_the_foreground() {
 #[test]
 fn crops_reach_every_place() {
     let volume = Volume::new([4, 3, 5]);
-    let program = program(vec![Arc::new(RandomCrop::new([3, 3, 2], Place::Anywhere, 1).unwrap())]);
+    let program =
+        program(vec![Arc::new(RandomCrop::new([3, 3, 2], CropPlace::Anywhere, 1).unwrap())]);
     let mut random = Splitmix(4);
     let mut counts = [[0usize; 4]; 2];
     for _ in 0..8000 {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use feedline_volume::op::Operation;
 use feedline_volume::{
-    Channel, Draw, Drawn, Foreground, Geometry, Label, Output, Program, Read, Region, RunError,
-    Shape, Voxels, Workbench, count,
+    Draw, Drawn, Foreground, Geometry, ImageChannel, Label, Output, Program, Read, Region,
+    RunError, Shape, Voxels, Workbench, count,
 };
 
 /// SplitMix64: small, and good enough to test with.
@@ -81,7 +81,7 @@ impl Volume {
         patches: usize,
     ) -> Result<(Vec<f32>, Vec<Label>), RunError> {
         let (image, mask) = (self.cut(&self.image, region), self.cut(&self.mask, region));
-        let channels = [Channel::plain(Voxels::I16(&image))];
+        let channels = [ImageChannel::plain(Voxels::I16(&image))];
         let read = Read { region, image: &channels, mask: Some(Voxels::U8(&mask)) };
         let mut bench = Workbench::default();
         let shape = drawn.shape(&read, &mut bench)?;

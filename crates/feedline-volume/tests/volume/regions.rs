@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use feedline_volume::op::{
-    CenterCrop, CropForeground, Elsewhere, Flip, NnunetAugment, Operation, Pad, Place,
+    CenterCrop, CropForeground, CropPlace, Flip, NnunetAugment, Operation, Otherwise, Pad,
     RandomAffine, RandomBlur, RandomCrop, RandomFlip, RandomLowResolution, RandomNoise,
     RandomRot90, RandomSlice, RandomTone, Reorient, Resample, ScalePercentiles, Window, ZScore,
 };
@@ -15,8 +15,9 @@ type Operations = Vec<Arc<dyn Operation>>;
 
 /// Chains with every operation, each in places where it matters what was before.
 fn chains() -> Vec<Operations> {
-    let crop = |side: usize| Arc::new(RandomCrop::new([side; 3], Place::Anywhere, 1).unwrap());
-    let place = Place::Foreground { share: 0.7, classes: None, elsewhere: Elsewhere::Background };
+    let crop = |side: usize| Arc::new(RandomCrop::new([side; 3], CropPlace::Anywhere, 1).unwrap());
+    let place =
+        CropPlace::Foreground { share: 0.7, classes: None, elsewhere: Otherwise::Background };
     let affine = |p: f64| {
         let (degrees, shift) = ([(-40.0, 40.0); 3], [(-3.0, 3.0); 3]);
         Arc::new(RandomAffine::new(p, degrees, [(0.8, 1.3); 3], false, shift).unwrap())
@@ -92,7 +93,7 @@ fn moves_that_follow_each_other_are_one_and_its_region_is_small() {
     let operations: Operations = vec![
         Arc::new(Reorient::new("LPS").unwrap()),
         Arc::new(Resample::new([Some(1.0); 3]).unwrap()),
-        Arc::new(RandomCrop::new([16; 3], Place::Anywhere, 1).unwrap()),
+        Arc::new(RandomCrop::new([16; 3], CropPlace::Anywhere, 1).unwrap()),
         Arc::new(
             RandomAffine::new(1.0, [(10.0, 10.0); 3], [(1.0, 1.0); 3], true, [(0.0, 0.0); 3])
                 .unwrap(),
@@ -114,7 +115,7 @@ fn patches_are_several_crops_of_one_read() {
     let volume = Volume::new([17, 23, 19]);
     for before in [None, Some(ZScore::new(false))] {
         let mut operations: Operations = before.into_iter().map(|z| Arc::new(z) as _).collect();
-        operations.push(Arc::new(RandomCrop::new([5, 6, 7], Place::Anywhere, 3).unwrap()));
+        operations.push(Arc::new(RandomCrop::new([5, 6, 7], CropPlace::Anywhere, 3).unwrap()));
         operations.push(Arc::new(RandomFlip::new(0.5, &[1]).unwrap()));
         let program = program(operations);
         assert_eq!(program.dimensions(1), [3, 1, 5, 6, 7].map(Some));
