@@ -11,6 +11,7 @@ import pytest
 
 from feedline import model
 from patience import PATIENCE
+from test_report_page import results
 
 
 def command(*arguments):
@@ -185,6 +186,7 @@ def test_every_calculator_answers_in_words_and_figures(arguments):
         ("amdahl --serial 1.5 --workers 8", "serial is 1.5; pass a share from 0 to 1"),
         ("usl --fit missing.csv", "cannot read missing.csv"),
         ("simulate missing.toml", "cannot read missing.toml"),
+        ("predict missing --workers 64", "cannot read missing"),
         ("memory --batch-size 4 --sample-bytes 1GB --limit 1MB", "a batch of one sample takes"),
         ("pinning --batch-bytes 1GB --memory 1GB", "lock fewer batches, or smaller ones"),
         ("little --rate 3 --time 1s --chart a.svg", "little has no chart"),
@@ -208,6 +210,17 @@ def test_a_file_that_cannot_be_read_says_where(tmp_path):
     code, _, err = command("simulate", file)
     assert code == 2
     assert "unknown field `wrokers`" in err
+
+
+def test_measurements_predict_other_settings(tmp_path):
+    (tmp_path / "results.jsonl").write_text(results())
+    found = figures("predict", tmp_path, "--workers", 4, "--step", "10s")
+    # A step that long decides alone: 64 samples every ten seconds.
+    assert found["torch.throughput"] == pytest.approx(6.4, rel=0.01)
+    assert found["feedline.waiting_share"] < 0.01
+    fast = figures("predict", tmp_path, "--workers", 1, "--step", "0s")
+    assert fast["torch.throughput"] == pytest.approx(80.3, rel=0.2)  # what was measured there
+    assert fast["torch.waiting_share"] > 0.9
 
 
 def test_a_chart_is_an_svg(tmp_path):

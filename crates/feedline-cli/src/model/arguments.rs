@@ -216,6 +216,8 @@ pub(crate) enum Question {
         #[arg(long, value_name = "BYTES", value_parser = quantity, allow_hyphen_values = true)]
         memory: f64,
     },
+    /// What loaders that `feedline bench` measured would do at another setting.
+    Predict(PredictArguments),
     /// Run a loader on a virtual clock: hundreds of workers, ranks, slow storage.
     Simulate {
         /// Settings of the simulation; docs/model.md tells them.
@@ -267,6 +269,26 @@ pub(crate) struct LoadingArguments {
     /// The training step.
     #[arg(long, value_name = "TIME", value_parser = quantity, default_value = "0", allow_hyphen_values = true)]
     pub(crate) step: f64,
+}
+
+/// Measurements, and what is to be other.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PredictArguments {
+    /// Folder that `feedline bench workers` or `grid` wrote.
+    #[arg(value_name = "DIR")]
+    pub(crate) results: PathBuf,
+    /// How many workers. Default: one for each core.
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<u32>,
+    /// Samples of a batch. Default: as measured.
+    #[arg(long, value_name = "N")]
+    pub(crate) batch_size: Option<u32>,
+    /// Batches ahead for each worker. Default: as measured.
+    #[arg(long, value_name = "N")]
+    pub(crate) prefetch: Option<u32>,
+    /// The training step. Default: as measured.
+    #[arg(long, value_name = "TIME", value_parser = quantity, allow_hyphen_values = true)]
+    pub(crate) step: Option<f64>,
 }
 
 /// `TIME[:SPREAD[:WORKERS]]`.

@@ -6,6 +6,7 @@
 //! | `scaling.rs` | Amdahl, Gustafson, the universal scalability law and its fit |
 //! | `lines.rs` | a loader and its loop, lines of stages, imbalance |
 //! | `moving.rs` | memory, transfer, shared bandwidth, page-locked memory |
+//! | `predicted.rs` | what measured loaders would do at another setting |
 //! | `simulated.rs` | a loader on a virtual clock |
 //! | `answer.rs`, `page.rs` | an answer as text, JSON, chart, and a page with sliders |
 
@@ -14,6 +15,7 @@ pub(crate) mod arguments;
 mod lines;
 mod moving;
 mod page;
+mod predicted;
 mod queues;
 mod scaling;
 mod simulated;
@@ -138,6 +140,7 @@ fn answer(question: &Question) -> Result<Answer, Refused> {
                 memory: *memory,
             })?
         }
+        Question::Predict(asked) => predicted::predict(asked)?,
         Question::Simulate { file } => simulated::simulate(file)?,
     })
 }
