@@ -8,7 +8,7 @@
 //!   workers against waiting.
 //! * Lines of stages with little room in between: [`Tandem`]; a loader and its training loop as such a line:
 //!   [`Loading`]. How evenly work is shared: [`imbalance`].
-//! * What it takes: [`memory`] of batches and processes, [`Channel`] and [`SharedBandwidth`] for moving bytes,
+//! * What it takes: [`memory`] of batches and processes, [`Link`] and [`SharedBandwidth`] for moving bytes,
 //!   [`pinning`] for what page-locked memory gains.
 //! * A loader as a whole: [`calibrate`] finds what its work costs, [`predict`] what it would do at another setting.
 //!
@@ -54,4 +54,4 @@ pub use loading::Loading;
 pub use queue::Queue;
 pub use scaling::{Usl, amdahl, gustafson};
 pub use tandem::{Stage, Tandem};
-pub use transfer::{Channel, Pinning, SharedBandwidth, pinning};
+pub use transfer::{Link, Pinning, SharedBandwidth, pinning};

@@ -1,6 +1,6 @@
 //! What a loader would do at another setting: throughput, share of waiting, memory.
 //!
-//! Three things are put together: the limits that no setting gets around ([`Limits`]), a run batch by batch with mean
+//! Three things are put together: the limits that no setting gets around ([`Ceilings`]), a run batch by batch with mean
 //! times, in which workers share cores and wait for the training loop, and what starting and ending takes.
 //!
 //! ```
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::argument::{ArgumentError, at_most, count, not_negative};
 use crate::calibrate::{Assignment, Calibration, WorkCosts};
 use crate::contention::Cores;
-use crate::rehearsal::{Rehearsal, Taken};
+use crate::rehearsal::{Rehearsal, Rehearsed};
 
 /// Where to predict.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub struct Prediction {
     /// What keeps it from being faster.
     pub bottleneck: Bottleneck,
     /// What each part could do alone.
-    pub limits: Limits,
+    pub limits: Ceilings,
     /// Seconds from the start to the first batch.
     pub first_batch_seconds: f64,
     /// Seconds of the run, if it has a number of batches.
@@ -107,7 +107,7 @@ impl Bottleneck {
 
 /// Samples per second that each part could do if all others were endlessly fast; `None` where it costs nothing.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct Ceilings {
     /// All workers, each with a core of its own: `workers / time of a sample`.
     pub workers: Option<f64>,
     /// All cores: `cores * efficiency / time of a sample on a core`.
@@ -120,14 +120,14 @@ pub struct Limits {
     pub step: Option<f64>,
 }
 
-impl Limits {
-    fn of(calibration: &Calibration, setting: &Setting, costs: &WorkCosts) -> Limits {
+impl Ceilings {
+    fn of(calibration: &Calibration, setting: &Setting, costs: &WorkCosts) -> Ceilings {
         let rate = |seconds: f64| (seconds > 0.0).then(|| 1.0 / seconds);
         let batch = f64::from(setting.batch_size);
         let collate = costs.collating(setting.batch_size) / batch;
         let hands = f64::from(setting.workers.max(1));
         let cores = Cores::of(calibration).capacity();
-        Limits {
+        Ceilings {
             workers: rate((costs.sample() + collate) / hands),
             cores: rate((costs.cpu + costs.lock + collate) / cores),
             lock: rate(costs.lock),
@@ -215,7 +215,7 @@ pub fn predict(calibration: &Calibration, setting: &Setting) -> Result<Predictio
     };
     let after_each = setting.step_seconds + costs.release * f64::from(setting.batch_size);
     let totals = Totals::of(&taken, setting, wanted, (start, end), after_each);
-    let limits = Limits::of(calibration, setting, costs);
+    let limits = Ceilings::of(calibration, setting, costs);
     let bottleneck = match setting.batches {
         Some(_) if start + end > totals.seconds / 2.0 => Bottleneck::Start,
         _ => limits.smallest(),
@@ -244,7 +244,7 @@ struct Totals {
 
 impl Totals {
     fn of(
-        taken: &Taken,
+        taken: &Rehearsed,
         setting: &Setting,
         wanted: usize,
         (start, end): (f64, f64),
@@ -274,14 +274,14 @@ impl Totals {
 }
 
 /// The training loop makes batches itself, one after the other.
-fn inline(costs: &WorkCosts, setting: &Setting, start: f64, batches: usize) -> Taken {
+fn inline(costs: &WorkCosts, setting: &Setting, start: f64, batches: usize) -> Rehearsed {
     let each = f64::from(setting.batch_size) * costs.sample()
         + costs.collating(setting.batch_size)
         + costs.handover;
     let release = costs.release * f64::from(setting.batch_size);
     let cycle = each + setting.step_seconds + release;
     let at = (0..batches).map(|batch| start + each + batch as f64 * cycle).collect();
-    Taken { at, waits: vec![each; batches], most_begun: 1 }
+    Rehearsed { at, waits: vec![each; batches], most_begun: 1 }
 }
 
 fn batch_bytes(calibration: &Calibration, setting: &Setting) -> u64 {

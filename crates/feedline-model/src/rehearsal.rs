@@ -34,7 +34,7 @@ pub(crate) struct Rehearsal {
 
 /// When batches came.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct Rehearsed {
     /// When each batch was in the loop's hands.
     pub(crate) at: Vec<f64>,
     /// How long the loop waited for each.
@@ -118,13 +118,13 @@ struct Rehearsing<'a> {
     is_told: bool,
     /// Since when the loop asks, if it does.
     asks: Option<f64>,
-    taken: Taken,
+    taken: Rehearsed,
     /// How fast so many workers advance that make samples, and that collate.
     speeds: HashMap<(usize, usize), Speeds>,
 }
 
 impl Rehearsal {
-    pub(crate) fn taken(&self) -> Taken {
+    pub(crate) fn taken(&self) -> Rehearsed {
         let shares = match self.assignment {
             Assignment::Samples => (self.batch_size as usize)
                 .min(SHARES.max(4 * self.workers))
@@ -149,7 +149,7 @@ impl Rehearsal {
             released: 0,
             is_told: self.assignment == Assignment::Samples,
             asks: None,
-            taken: Taken::default(),
+            taken: Rehearsed::default(),
             speeds: HashMap::new(),
         };
         for worker in 0..self.workers {

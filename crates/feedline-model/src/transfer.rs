@@ -9,25 +9,25 @@ use crate::argument::{ArgumentError, count, not_negative, positive, share};
 /// ```
 ///
 /// ```
-/// use feedline_model::Channel;
+/// use feedline_model::Link;
 ///
 /// // 38.5 MB through a pipe of 2 GB/s, pickled at 4 GB/s on one side and unpickled at 8 GB/s on the other.
-/// let pipe = Channel::new(50e-6, 2e9)?;
+/// let pipe = Link::new(50e-6, 2e9)?;
 /// let time = pipe.time(38.5e6)? + 38.5e6 / 4e9 + 38.5e6 / 8e9;
 /// assert!((time - 0.0337).abs() < 1e-4);
 /// # Ok::<(), feedline_model::ArgumentError>(())
 /// ```
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Channel {
+pub struct Link {
     latency: f64,
     bandwidth: f64,
 }
 
-impl Channel {
+impl Link {
     /// `latency` per message, `bandwidth` in bytes per unit of time.
-    pub fn new(latency: f64, bandwidth: f64) -> Result<Channel, ArgumentError> {
+    pub fn new(latency: f64, bandwidth: f64) -> Result<Link, ArgumentError> {
         let latency = not_negative("latency", latency)?;
-        Ok(Channel { latency, bandwidth: positive("bandwidth", bandwidth)? })
+        Ok(Link { latency, bandwidth: positive("bandwidth", bandwidth)? })
     }
 
     /// The time of a message.
@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     fn large_messages_use_the_bandwidth_and_small_ones_the_latency() {
-        let channel = Channel::new(1e-3, 1e9).unwrap();
-        assert!((channel.time(1e9).unwrap() - 1.001).abs() < 1e-12);
-        assert!((channel.utilisation(1e6).unwrap() - 0.5).abs() < 1e-12);
-        assert!((channel.needed_in_flight(1e6).unwrap() - 2.0).abs() < 1e-12);
-        assert_eq!(channel.utilisation(0.0), Ok(0.0));
-        assert!(Channel::new(-1.0, 1.0).is_err() && Channel::new(0.0, 0.0).is_err());
+        let link = Link::new(1e-3, 1e9).unwrap();
+        assert!((link.time(1e9).unwrap() - 1.001).abs() < 1e-12);
+        assert!((link.utilisation(1e6).unwrap() - 0.5).abs() < 1e-12);
+        assert!((link.needed_in_flight(1e6).unwrap() - 2.0).abs() < 1e-12);
+        assert_eq!(link.utilisation(0.0), Ok(0.0));
+        assert!(Link::new(-1.0, 1.0).is_err() && Link::new(0.0, 0.0).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The theory: numbers in, numbers out. Names and meanings are in `python/feedline/model`.
 
 use feedline::model::{
-    ArgumentError, Channel, Loading, Queue, SharedBandwidth, Stage, Tandem, Usl, amdahl,
+    ArgumentError, Link, Loading, Queue, SharedBandwidth, Stage, Tandem, Usl, amdahl,
     cheapest_workers, expected_imbalance, fit_usl, gustafson, imbalance, little, memory, pinning,
 };
 use feedline_bench::simulation::SimulationSettings;
@@ -199,9 +199,9 @@ pub(crate) fn model_transfer(
     latency: f64,
     bandwidth: f64,
 ) -> PyResult<(f64, f64, f64)> {
-    let channel = Channel::new(latency, bandwidth).map_err(refused)?;
-    let (time, used) = (channel.time(bytes), channel.utilisation(bytes));
-    let needed = channel.needed_in_flight(bytes).map_err(refused)?;
+    let link = Link::new(latency, bandwidth).map_err(refused)?;
+    let (time, used) = (link.time(bytes), link.utilisation(bytes));
+    let needed = link.needed_in_flight(bytes).map_err(refused)?;
     Ok((time.map_err(refused)?, used.map_err(refused)?, needed))
 }
 

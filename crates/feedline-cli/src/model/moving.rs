@@ -2,7 +2,7 @@
 
 use feedline_bench::chart::{AxisKind, Stroke};
 use feedline_bench::experiment::Unit;
-use feedline_model::{ArgumentError, Channel, SharedBandwidth, memory, pinning};
+use feedline_model::{ArgumentError, Link, SharedBandwidth, memory, pinning};
 
 use super::Refused;
 use super::answer::{Answer, AnswerCurve, CurveLine};
@@ -63,12 +63,12 @@ pub(super) fn held(asked: &Held) -> Result<Answer, Refused> {
 }
 
 pub(super) fn transfer(bytes: f64, latency: f64, bandwidth: f64) -> Result<Answer, ArgumentError> {
-    let channel = Channel::new(latency, bandwidth)?;
-    let (time, used) = (channel.time(bytes)?, channel.utilisation(bytes)?);
-    let needed = channel.needed_in_flight(bytes)?;
+    let link = Link::new(latency, bandwidth)?;
+    let (time, used) = (link.time(bytes)?, link.utilisation(bytes)?);
+    let needed = link.needed_in_flight(bytes)?;
     let points = (8..=32).map(|power| {
         let size = f64::from(power).exp2();
-        Ok((size, channel.utilisation(size)?))
+        Ok((size, link.utilisation(size)?))
     });
     let points = points.collect::<Result<Vec<_>, ArgumentError>>()?;
     Ok(Answer::new(

@@ -5,13 +5,13 @@ use super::SimulationError;
 /// A distribution of costs: seconds of a stage or a step, or bytes of a transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    shape: Shape,
+    shape: Law,
     /// A share of the samples costs so many times as much.
     stragglers: (f64, f64),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Shape {
+enum Law {
     Constant(f64),
     Uniform(f64, f64),
     Exponential(f64),
@@ -24,19 +24,19 @@ enum Shape {
 impl Cost {
     /// Always the same.
     pub fn constant(value: f64) -> Result<Cost, SimulationError> {
-        Ok(Cost::of(Shape::Constant(not_negative("a constant cost", value)?)))
+        Ok(Cost::of(Law::Constant(not_negative("a constant cost", value)?)))
     }
 
     /// From `least` to `most`, each as likely.
     pub fn uniform(least: f64, most: f64) -> Result<Cost, SimulationError> {
         let least = not_negative("the least cost", least)?;
         let most = not_negative("the largest cost", most)?;
-        Ok(Cost::of(Shape::Uniform(least.min(most), least.max(most))))
+        Ok(Cost::of(Law::Uniform(least.min(most), least.max(most))))
     }
 
     /// With this mean and a coefficient of variation of 1.
     pub fn exponential(mean: f64) -> Result<Cost, SimulationError> {
-        Ok(Cost::of(Shape::Exponential(not_negative("the mean cost", mean)?)))
+        Ok(Cost::of(Law::Exponential(not_negative("the mean cost", mean)?)))
     }
 
     /// With this mean and `spread` (standard deviation over mean): what measured times of samples mostly look like.
@@ -47,18 +47,18 @@ impl Cost {
             return Cost::constant(0.0);
         }
         let variance = (spread * spread).ln_1p();
-        Ok(Cost::of(Shape::LogNormal(mean.ln() - variance / 2.0, variance.sqrt())))
+        Ok(Cost::of(Law::LogNormal(mean.ln() - variance / 2.0, variance.sqrt())))
     }
 
     /// Drawn from values that were measured.
     pub fn recorded(values: Vec<f64>) -> Result<Cost, SimulationError> {
-        Ok(Cost::of(Shape::Recorded(measured(values)?)))
+        Ok(Cost::of(Law::Recorded(measured(values)?)))
     }
 
     /// Values that were measured, each in its place: the first sample of an epoch (or batch, or step) costs the
     /// first, the next one the second. After the last one it begins again.
     pub fn replayed(values: Vec<f64>) -> Result<Cost, SimulationError> {
-        Ok(Cost::of(Shape::Replayed(measured(values)?)))
+        Ok(Cost::of(Law::Replayed(measured(values)?)))
     }
 
     /// Lets a share of the samples cost `factor` times as much.
@@ -70,7 +70,7 @@ impl Cost {
         Ok(self)
     }
 
-    fn of(shape: Shape) -> Cost {
+    fn of(shape: Law) -> Cost {
         Cost { shape, stragglers: (0.0, 1.0) }
     }
 
@@ -78,11 +78,11 @@ impl Cost {
     #[must_use]
     pub fn mean(&self) -> f64 {
         let mean = match &self.shape {
-            Shape::Constant(value) => *value,
-            Shape::Uniform(least, most) => f64::midpoint(*least, *most),
-            Shape::Exponential(mean) => *mean,
-            Shape::LogNormal(mu, sigma) => (mu + sigma * sigma / 2.0).exp(),
-            Shape::Recorded(values) | Shape::Replayed(values) => {
+            Law::Constant(value) => *value,
+            Law::Uniform(least, most) => f64::midpoint(*least, *most),
+            Law::Exponential(mean) => *mean,
+            Law::LogNormal(mu, sigma) => (mu + sigma * sigma / 2.0).exp(),
+            Law::Recorded(values) | Law::Replayed(values) => {
                 values.iter().sum::<f64>() / values.len() as f64
             }
         };
@@ -91,14 +91,14 @@ impl Cost {
 
     /// The cost of what has this place and key: the same for the same key, whatever was drawn before.
     pub(super) fn draw(&self, key: u64, place: u64) -> f64 {
-        let mut stream = Stream(key);
+        let mut stream = SplitMix(key);
         let mut value = match &self.shape {
-            Shape::Constant(value) => *value,
-            Shape::Uniform(least, most) => least + (most - least) * stream.uniform(),
-            Shape::Exponential(mean) => -(1.0 - stream.uniform()).ln() * mean,
-            Shape::LogNormal(mu, sigma) => (mu + sigma * stream.normal()).exp(),
-            Shape::Recorded(values) => values[(stream.uniform() * values.len() as f64) as usize],
-            Shape::Replayed(values) => values[(place % values.len() as u64) as usize],
+            Law::Constant(value) => *value,
+            Law::Uniform(least, most) => least + (most - least) * stream.uniform(),
+            Law::Exponential(mean) => -(1.0 - stream.uniform()).ln() * mean,
+            Law::LogNormal(mu, sigma) => (mu + sigma * stream.normal()).exp(),
+            Law::Recorded(values) => values[(stream.uniform() * values.len() as f64) as usize],
+            Law::Replayed(values) => values[(place % values.len() as u64) as usize],
         };
         if self.stragglers.0 > 0.0 && stream.uniform() < self.stragglers.0 {
             value *= self.stragglers.1;
@@ -108,9 +108,9 @@ impl Cost {
 }
 
 /// SplitMix64: as good as needed, and begun at any key for nothing.
-struct Stream(u64);
+struct SplitMix(u64);
 
-impl Stream {
+impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -133,7 +133,7 @@ impl Stream {
 
 /// One key of several numbers.
 pub(super) fn key(numbers: [u64; 4]) -> u64 {
-    numbers.into_iter().fold(0, |key, number| Stream(key ^ number).next())
+    numbers.into_iter().fold(0, |key, number| SplitMix(key ^ number).next())
 }
 
 fn measured(values: Vec<f64>) -> Result<Vec<f64>, SimulationError> {

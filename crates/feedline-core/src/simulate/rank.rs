@@ -11,7 +11,7 @@ use crate::state::{Course, Start};
 use super::Simulation;
 use super::clock::{Event, seconds};
 use super::cost::key;
-use super::run::{Effect, Run, Work};
+use super::run::{Effect, Neighbours, Run};
 use super::simulated::SimulatedRank;
 
 /// A batch that is not delivered.
@@ -24,16 +24,16 @@ pub(super) struct Open {
 }
 
 pub(super) struct Rank {
-    pub(super) flow: Flow<(), Job<Work>>,
-    pub(super) policy: Arc<dyn Policy<Work>>,
+    pub(super) flow: Flow<(), Job<Neighbours>>,
+    pub(super) policy: Arc<dyn Policy<Neighbours>>,
     pub(super) costs: Costs,
     token: u64,
     /// By turn, from the oldest that has samples left.
     pub(super) open: VecDeque<Open>,
     /// Kept for its room.
-    pub(super) jobs: Vec<Job<Work>>,
+    pub(super) jobs: Vec<Job<Neighbours>>,
     /// Samples that were loaded and that nobody builds yet.
-    pub(super) loaded: VecDeque<Job<Work>>,
+    pub(super) loaded: VecDeque<Job<Neighbours>>,
     /// Sleeping workers; the last one to sleep is the first to be woken. Those who build sleep apart.
     pub(super) sleepers: Vec<u32>,
     pub(super) sleeping_builders: Vec<u32>,

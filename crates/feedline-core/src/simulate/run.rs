@@ -17,7 +17,7 @@ use super::worker::{Portion, Worker};
 use super::{Assignment, Simulation, SimulationError};
 
 /// Some neighbouring samples of a batch.
-pub(super) struct Work {
+pub(super) struct Neighbours {
     pub(super) id: BatchId,
     /// Their positions in the epoch.
     pub(super) first: u64,
@@ -27,7 +27,7 @@ pub(super) struct Work {
     pub(super) booked: u64,
 }
 
-pub(super) type Effect = Effects<(), Job<Work>>;
+pub(super) type Effect = Effects<(), Job<Neighbours>>;
 
 pub(super) struct Run<'a> {
     pub(super) set: &'a Simulation,

@@ -7,7 +7,7 @@ use crate::schedule::Job;
 use super::clock::{Event, seconds};
 use super::cost::key;
 use super::rank::{Open, batch_range};
-use super::run::{Run, Work};
+use super::run::{Neighbours, Run};
 use super::{Assignment, StageCost};
 
 /// What a worker does to a sample.
@@ -27,7 +27,7 @@ pub(super) struct Worker {
     /// Its number within its rank.
     pub(super) number: usize,
     pub(super) portion: Portion,
-    pub(super) job: Option<Job<Work>>,
+    pub(super) job: Option<Job<Neighbours>>,
     /// Which sample of the job, and which of its stages.
     pub(super) at: (u64, usize),
     /// Batches that it collates after its job.
@@ -64,7 +64,7 @@ impl Worker {
         }
     }
 
-    fn job(&self) -> &Job<Work> {
+    fn job(&self) -> &Job<Neighbours> {
         self.job.as_ref().expect("it has a job")
     }
 
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
     }
 
     /// A job that may be begun.
-    fn next_job(&mut self, rank: usize, number: usize) -> Option<Job<Work>> {
+    fn next_job(&mut self, rank: usize, number: usize) -> Option<Job<Neighbours>> {
         let own = &mut self.ranks[rank];
         if !self.holds_jobs {
             return own.policy.take(number);
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
                 true => (first..end).map(|sample| own.costs.expect(sample, || None)).sum(),
                 false => mean * (end - first) as f64,
             };
-            let work = Work { id, first, end, load_ns: 0, booked: 0 };
+            let work = Neighbours { id, first, end, load_ns: 0, booked: 0 };
             let samples = (end - first) as u32;
             own.jobs.push(Job { batch: id.turn, cost_ns: cost as u64, samples, work });
             first = end;
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
 
     // ---- working
 
-    fn begin_job(&mut self, worker: u32, job: Job<Work>) {
+    fn begin_job(&mut self, worker: u32, job: Job<Neighbours>) {
         let own = &mut self.workers[worker as usize];
         own.at = (job.work.first, own.stages(self.set.stages.len()).0);
         own.job_began_ns = self.clock.now_ns();
@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
         let (rank, number, portion) = (own.rank, own.number, own.portion);
         let elapsed = self.clock.now_ns() - own.job_began_ns;
         let Job { samples, ref work, .. } = *own.job();
-        let Work { id, first, load_ns, booked, .. } = *work;
+        let Neighbours { id, first, load_ns, booked, .. } = *work;
         if booked > 0 {
             let effects = self.ranks[rank].flow.freed(booked);
             self.carry_out(rank, effects);
