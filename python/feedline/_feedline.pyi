@@ -23,6 +23,7 @@ __all__ = [
     "TransportEnd",
     "TransportHub",
     "bytes_at",
+    "calibrate",
     "cli",
     "close_all",
     "current_sample",
@@ -48,7 +49,9 @@ __all__ = [
     "model_transfer",
     "model_usl",
     "model_waits_longer_than",
+    "observation",
     "open_tar",
+    "predict",
     "usable_cores",
 ]
 
@@ -595,6 +598,11 @@ def bytes_at(address: SupportsIndex, len: SupportsIndex) -> bytearray:
     A copy of the `len` bytes at an address. Whoever calls knows that they are there.
     """
 
+def calibrate(assignment: str, cores: SupportsIndex, observations: str) -> str:
+    """
+    What work costs, from a list of observations.
+    """
+
 def cli(arguments: SupportsGetItem[int, str]) -> int:
     """
     Runs the `feedline` command with these arguments and returns its exit code.
@@ -792,6 +800,11 @@ def model_waits_longer_than(
     The share of arrivals that wait longer than a time.
     """
 
+def observation(stats: str) -> tuple[str, str]:
+    """
+    What `stats()` of a loader says, as an observation, and how the loader gives out work.
+    """
+
 def open_tar(
     paths: SupportsGetItem[int, str | PathLike[str]],
     parts: SupportsGetItem[int, str] | None,
@@ -804,6 +817,11 @@ def open_tar(
 ) -> Source:
     """
     Tar shards in webdataset's layout. `window` and `buffer` are for streaming.
+    """
+
+def predict(calibration: str, setting: str) -> str:
+    """
+    What a loader does at a setting.
     """
 
 def usable_cores() -> int:

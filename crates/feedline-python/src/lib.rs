@@ -21,6 +21,7 @@
 //! | `transport.rs`, `memory.rs` | messages between processes, and their memory (Linux) |
 //! | `allocator.rs`, `trim.rs` | nothing: where large buffers come from and go to |
 //! | `model.rs` | questions to the theory |
+//! | `forecast.rs` | calibrations and predictions, as JSON |
 //! | `contest.rs`, `trace.rs` | the measuring tool, and who made which sample when |
 
 mod allocator;
@@ -34,6 +35,7 @@ mod dlpack;
 mod encoded;
 mod epoch;
 mod errors;
+mod forecast;
 mod function;
 mod hold;
 mod in_memory;
@@ -76,6 +78,8 @@ pub mod _feedline {
     use crate::encoded::{expand_braces, open_tar};
     #[pymodule_export]
     use crate::epoch::NativeEpoch;
+    #[pymodule_export]
+    use crate::forecast::{calibrate, observation, predict};
     #[pymodule_export]
     use crate::loader::NativeLoader;
     #[pymodule_export]

@@ -54,6 +54,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod calibration;
 #[cfg(feature = "progress")]
 mod counter;
 #[cfg(feature = "progress")]
@@ -61,6 +62,7 @@ mod lines;
 #[cfg(feature = "progress")]
 mod progress;
 
+pub use calibration::loader_stats;
 #[cfg(feature = "progress")]
 pub use counter::Counter;
 pub use feedline_core::{

@@ -12,6 +12,14 @@ runs; `feedline model` asks the same questions on the command line.
 400.0
 """
 
+from feedline.model.calibration import (
+    Calibration,
+    Observation,
+    Prediction,
+    calibrate,
+    lock_share,
+    observe,
+)
 from feedline.model.lines import (
     Imbalance,
     Loading,
@@ -49,11 +57,14 @@ from feedline.model.simulation import Simulated, SimulatedRank, SimulatedStage, 
 
 __all__ = [
     "Bandwidth",
+    "Calibration",
     "Cheapest",
     "Imbalance",
     "Little",
     "Loading",
+    "Observation",
     "Pinning",
+    "Prediction",
     "Queue",
     "Simulated",
     "SimulatedRank",
@@ -66,6 +77,7 @@ __all__ = [
     "amdahl",
     "bandwidth",
     "batch_memory",
+    "calibrate",
     "cheapest_workers",
     "expected_imbalance",
     "fit_usl",
@@ -74,10 +86,12 @@ __all__ = [
     "largest_batch",
     "little",
     "loading",
+    "lock_share",
     "mg1",
     "mgc",
     "mm1",
     "mmc",
+    "observe",
     "pinning",
     "process_memory",
     "simulate",
