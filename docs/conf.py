@@ -8,6 +8,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 import feedline.measure
+import feedline.model
 import feedline.stats
 import feedline.torch
 from feedline.image_operations import ImageOperations
@@ -72,7 +73,14 @@ def told_about(kind: type) -> dict[str, list[str]]:
 
 
 # The modules of the reference; each says itself what is public.
-modules = [feedline, feedline.errors, feedline.measure, feedline.stats, feedline.torch]
+modules = [
+    feedline,
+    feedline.errors,
+    feedline.measure,
+    feedline.model,
+    feedline.stats,
+    feedline.torch,
+]
 autosummary_generate = True
 autosummary_context = {
     "told_about": {
@@ -83,7 +91,12 @@ autosummary_context = {
     }
 }
 # File systems that do not tell case apart hold the class and the function in one folder.
-autosummary_filename_map = {"feedline.Images": "feedline.Images-class"}
+autosummary_filename_map = {
+    f"{module.__name__}.{name}": f"{module.__name__}.{name}-class"
+    for module in modules
+    for name in module.__all__
+    if name != name.lower() and name.lower() in module.__all__
+}
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"

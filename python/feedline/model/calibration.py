@@ -96,13 +96,13 @@ class Calibration:
             processor), ``cpu`` (on a core), ``lock`` (on a core, under the interpreter's lock) and
             ``collate`` (when its batch is put together); for each batch ``batch`` and, for the
             training loop's thread, ``handover``. What is left out is 0.
-        cores : int, optional
+        cores : int
             Cores that workers share (default: those of this machine).
-        sample_bytes : int, default 0
-            Bytes of a sample in its batch.
-        assignment : {"samples", "batches"}, default "samples"
+        sample_bytes : int
+            Bytes of a sample in its batch. Default 0.
+        assignment : str
             Whether all workers fill one batch together, as feedline's engine does, or each
-            makes whole batches, as torch's DataLoader does.
+            makes whole batches, as torch's DataLoader does. Default "samples".
 
         Returns
         -------
@@ -160,14 +160,14 @@ class Calibration:
             Workers; 0: the training loop makes batches itself.
         batch_size : int
             Samples of a batch.
-        prefetch : int, default 2
-            Batches ahead for each worker.
-        step_seconds : float, default 0.0
-            Seconds of a training step.
-        batches : int, optional
+        prefetch : int
+            Batches ahead for each worker. Default 2.
+        step_seconds : float
+            Seconds of a training step. Default 0.0.
+        batches : int
             Batches of the run, with its start and end (default: a long run, of which neither
             counts).
-        memory : int, optional
+        memory : int
             Bytes that undelivered batches may take (default: any number).
 
         Returns
@@ -207,14 +207,14 @@ def calibrate(
     ----------
     *seen : Stats or Observation
         What ``stats()`` of either loader returned, or what `observe` did.
-    cores : int, optional
+    cores : int
         Cores that workers share (default: those of this machine).
-    assignment : {"samples", "batches"}, optional
+    assignment : str
         How the loader gives out work (default: as its stats say; batches for observations).
-    cpu_seconds : float, optional
+    cpu_seconds : float
         Processor time of the run, of all its processes, where the stats of one run are given:
         stats do not have it, and without it all work is taken to be on a core.
-    lock_share : float, optional
+    lock_share : float
         The share of a sample's time in which the interpreter's lock is held, where workers are
         threads that run Python code; see the function of that name.
 
@@ -265,11 +265,11 @@ def observe(
     ----------
     loader : Iterable
         A `feedline.Loader`, a `feedline.torch.DataLoader` or torch's DataLoader.
-    batches : int, optional
+    batches : int
         After how many batches to stop (default: the whole epoch).
-    step_seconds : float, default 0.0
-        How long to sleep after each batch, as a training step would.
-    prefetch : int, optional
+    step_seconds : float
+        How long to sleep after each batch, as a training step would. Default 0.0.
+    prefetch : int
         Batches ahead for each worker (default: as the loader says).
 
     Returns
@@ -347,8 +347,8 @@ def lock_share(function: Callable[[], object], *, seconds: float = 0.5) -> float
     ----------
     function : Callable
         What makes a sample, for instance ``lambda: dataset[0]``. It is called again and again.
-    seconds : float, default 0.5
-        For how long.
+    seconds : float
+        For how long. Default 0.5.
 
     Returns
     -------
