@@ -69,6 +69,7 @@ impl LoaderBuilder {
             budget,
             batch_bytes: block as u64,
             loose: keeps_parcels || self.io_workers > 0 || iterable.is_some(),
+            iterated: iterable.is_some(),
             padded: schema.is_padded(),
             window,
             epochs: self.epochs,

@@ -18,6 +18,7 @@ fn machine_at(prefetch: usize, start: &Start) -> TestFlow {
         budget: 1_000_000,
         batch_bytes: 0,
         loose: true,
+        iterated: true,
         padded: false,
         window: None,
         epochs: None,
@@ -51,6 +52,22 @@ fn finish(flow: &mut TestFlow, id: BatchId) {
 
 fn batch(epoch: u64, number: u64) -> Answer<(u64, u64)> {
     Answer::Batch((epoch, number), 0)
+}
+
+#[test]
+fn a_batch_is_opened_where_what_is_taken_fits_beside_what_is_made_of_it() {
+    let mut flow = machine(100);
+    flow.bytes = Bytes::new(1000);
+    flow.begin_epoch();
+    // Four samples of 10 bytes each, and as much once they are made: how many such batches have room in 1000 bytes?
+    let take = |flow: &mut TestFlow| {
+        let Opening::Batch { id, .. } = flow.open() else { return false };
+        flow.pulled(id, 40, 10, None);
+        flow.opened(id, 4, 4).is_some()
+    };
+    let opened =
+        std::iter::repeat_with(|| take(&mut flow)).take_while(|is_opened| *is_opened).count();
+    assert_eq!(opened, 12, "the last with 11 x 80 there and to come, and 80 more");
 }
 
 #[test]

@@ -510,7 +510,10 @@ impl<T, J> Flow<T, J> {
 
     /// Whether the next batch fits the budget beside what is there and what is still to come.
     fn batch_fits(&self) -> bool {
-        let Some(loose) = self.to_come(u64::MAX, self.rules.batch_size) else {
+        // What an iterator gives is there before it is made, and for a moment beside what is made of it.
+        let copies = if self.rules.iterated { 2 } else { 1 };
+        let Some(loose) = self.to_come(u64::MAX, self.rules.batch_size.saturating_mul(copies))
+        else {
             return self.opened == self.delivered;
         };
         self.bytes.fits(self.rules.batch_bytes.saturating_add(loose))

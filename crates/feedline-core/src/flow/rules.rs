@@ -18,6 +18,8 @@ pub(crate) struct Rules {
     pub(crate) batch_bytes: u64,
     /// Whether samples take bytes of which nobody knows how many beforehand.
     pub(crate) loose: bool,
+    /// Whether they are taken from an iterator when their batch is opened.
+    pub(crate) iterated: bool,
     /// Whether they are padded to the longest, so that each takes what the largest does.
     pub(crate) padded: bool,
     /// In ready order: how many batches' worth of samples may be begun beyond the oldest that is not done.

@@ -20,6 +20,7 @@ fn rules(prefetch: usize) -> Rules {
         budget: 1_000_000,
         batch_bytes: BATCH,
         loose: false,
+        iterated: false,
         padded: false,
         window: None,
         epochs: None,
@@ -331,6 +332,7 @@ fn scripts() -> impl Strategy<Value = Script> {
             bunch,
             budget: budget * BATCH,
             loose: is_loose,
+            iterated: false,
             batch_bytes: if is_loose { 0 } else { BATCH },
             window,
             ..rules(prefetch)

@@ -24,6 +24,7 @@ fn gate(bunch: usize, opened: usize) -> (Arc<Model>, u64, Vec<BatchId>) {
         budget: 1 << 20,
         batch_bytes: 0,
         loose: false,
+        iterated: false,
         padded: false,
         window: None,
         epochs: None,

@@ -22,6 +22,7 @@ fn a_block_shared_by_two_goes_back_once_from_the_state_it_was_in() {
             budget: 64,
             batch_bytes: 0,
             loose: false,
+            iterated: false,
             padded: false,
             window: None,
             epochs: None,

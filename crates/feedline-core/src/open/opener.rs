@@ -147,9 +147,10 @@ impl Opener {
             indices.truncate(slots as usize);
             ended = taken.ended;
             if slots == 0 {
-                drop(prepared);
-                // (Or somebody began something else meanwhile, and this is not wanted.)
+                // (Or somebody began something else meanwhile, and this is not wanted.) Said before anybody else may
+                // open: they would find the same end, and say it a second time.
                 self.gate.found_end(id.generation, id.number);
+                drop(prepared);
                 return Opened::Something;
             }
             pulled = Some(self.book(id, taken));

@@ -79,6 +79,7 @@ impl<'a> Run<'a> {
             budget: set.memory,
             batch_bytes,
             loose: set.io_workers > 0,
+            iterated: false,
             padded: false,
             window,
             epochs: Some(set.epochs),

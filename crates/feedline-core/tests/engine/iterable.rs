@@ -207,7 +207,8 @@ fn the_byte_budget_holds_for_what_was_read_ahead() {
     let mut sizes = Vec::new();
     for batch in loader.epoch() {
         sizes.push(batch.unwrap().len());
-        assert!(loader.stats().memory.undelivered <= BUDGET);
+        let memory = loader.stats().memory;
+        assert!(memory.undelivered <= BUDGET, "{memory:?}");
     }
     assert_eq!(sizes, [4; 50]);
     let memory = loader.stats().memory;
