@@ -5,7 +5,7 @@
 //! library, by a bare system call, has no C library to speak of and can run none of this.)
 
 #[cfg(unix)]
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
@@ -44,15 +44,23 @@ impl Process {
 /// Whether forks are counted from now on.
 #[cfg(unix)]
 fn counts_forks() -> bool {
-    static COUNTED: OnceLock<bool> = OnceLock::new();
+    /// Whether the handler is there: not asked yet, yes, the system has no room for it.
+    static COUNTED: AtomicU8 = AtomicU8::new(0);
 
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
 
-    // SAFETY: the handler is a function of the program's whole life that does one atomic addition,
-    // which is allowed in a forked child.
-    *COUNTED.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(in_child)) } == 0)
+    // Nothing is waited for: had another thread been in a `OnceLock` during a fork, the child would wait for ever.
+    // Two threads may both register the handler; then a fork counts twice, which is as good. Relaxed: it says
+    // nothing about other memory.
+    if COUNTED.load(Ordering::Relaxed) == 0 {
+        // SAFETY: the handler is a function of the program's whole life that does one atomic addition,
+        // which is allowed in a forked child.
+        let failed = unsafe { libc::pthread_atfork(None, None, Some(in_child)) } != 0;
+        COUNTED.store(1 + u8::from(failed), Ordering::Relaxed);
+    }
+    COUNTED.load(Ordering::Relaxed) == 1
 }
 
 #[cfg(not(unix))]

@@ -13,11 +13,15 @@
 //!
 //! The handlers run in the thread that forks, before the fork and after it in both processes. In the child
 //! other threads may have held any lock, so it forgets the parent's list instead of locking it.
+//!
+//! For the same reason nothing is waited for to register them: a `Once` that another thread is in while this one
+//! forks would never end in the child. Whoever finds them not registered registers them; what runs more than once in a
+//! fork does nothing the second time.
 
 use std::cell::Cell;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, Once};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::PipeFlags;
@@ -35,6 +39,8 @@ static LOANS: AtomicU64 = AtomicU64::new(0);
 static CHILDREN: AtomicPtr<Mutex<Vec<Child>>> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
+    /// Whether this thread is in a fork that is counted already.
+    static IS_FORKING: Cell<bool> = const { Cell::new(false) };
     /// The pipe of the fork that this thread is in.
     static PIPE: Cell<Option<(i32, i32)>> = const { Cell::new(None) };
 }
@@ -66,6 +72,9 @@ fn children() -> &'static Mutex<Vec<Child>> {
 }
 
 extern "C" fn before() {
+    if IS_FORKING.replace(true) {
+        return;
+    }
     BEGUN.fetch_add(1, Ordering::Relaxed);
     let pipe = match LOANS.load(Ordering::Relaxed) {
         0 => None,
@@ -75,6 +84,9 @@ extern "C" fn before() {
 }
 
 extern "C" fn after_in_parent() {
+    if !IS_FORKING.replace(false) {
+        return;
+    }
     let pipe = PIPE.take();
     if LOANS.load(Ordering::Relaxed) > 0 || pipe.is_some() {
         // SAFETY: both were made in `before` and belong to nobody else.
@@ -91,6 +103,9 @@ extern "C" fn after_in_parent() {
 }
 
 extern "C" fn after_in_child() {
+    if !IS_FORKING.replace(false) {
+        return;
+    }
     if let Some((read, _write)) = PIPE.take() {
         // SAFETY: made in `before`. The other end stays open as long as this process.
         drop(unsafe { OwnedFd::from_raw_fd(read) });
@@ -104,14 +119,16 @@ extern "C" fn after_in_child() {
 /// Watches the forks of this process from now on. (`vfork` and `posix_spawn` do not matter: their
 /// children run another program.)
 pub(crate) fn watch() {
-    static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(|| {
-        // SAFETY: the handlers call what may be called there: atomics, pipes, and, in the parent, a lock that
-        // is held for moments. Should the system have no room for them, there is nothing better to do than without.
-        let _ = unsafe {
-            libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child))
-        };
-    });
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: it says nothing about other memory, and a thread that sees it too late registers them once more.
+    if IS_REGISTERED.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the handlers call what may be called there: atomics, pipes, and, in the parent, a lock that
+    // is held for moments. Should the system have no room for them, there is nothing better to do than without.
+    let _ =
+        unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+    IS_REGISTERED.store(true, Ordering::Relaxed);
 }
 
 /// Notes a new loan, and returns what [`are_children_gone`] needs to know about it.
