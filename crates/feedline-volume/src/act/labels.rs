@@ -4,7 +4,7 @@ use half::f16;
 
 use crate::{Label, Labels, Move, Region};
 
-use super::trilinear::{corners, fraction, inner, outer};
+use super::trilinear::{corners, fraction, inner, neighbours, outer};
 use super::view::RegionView;
 use super::walk::{ONE, Walk};
 
@@ -73,10 +73,7 @@ fn most_weight<T: Copy + PartialEq + Into<Label>>(
     let fill = step.fill.map_or(0, |fill| fill.mask);
     let walk = Walk::new(step, view.region, to);
     let [_, rows, columns] = to.shape;
-    let strides = view.strides();
-    let [plane, row, _] = strides;
-    let [dz, dy, dx]: [usize; 3] =
-        std::array::from_fn(|axis| if view.region.shape[axis] > 1 { strides[axis] } else { 0 });
+    let ([plane, row, _], [dz, dy, dx]) = (view.strides(), neighbours(&view));
     for (number, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
         let exact = walk.line(number / rows, number % rows);
         let mut line = exact;

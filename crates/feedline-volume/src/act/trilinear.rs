@@ -6,7 +6,7 @@ use super::view::RegionView;
 use super::walk::{Line, ONE, Walk, fixed};
 
 /// How far along each axis the other one of two neighbours is: nowhere, where there is one voxel alone.
-fn neighbours(view: &RegionView<'_, impl Sized>) -> [usize; 3] {
+pub(super) fn neighbours(view: &RegionView<'_, impl Sized>) -> [usize; 3] {
     let strides = view.strides();
     std::array::from_fn(|axis| if view.region.shape[axis] > 1 { strides[axis] } else { 0 })
 }
