@@ -246,7 +246,7 @@ class Latest:
         return self.start.num_yielded - self.start.steps_since_snapshot
 
     def _at_start(self) -> Start:
-        about = self.about._replace(epoch=self.epoch)
+        about = self.about.in_epoch(self.epoch)
         first = self._first_step()
         workers = list(self.start.workers) or [None] * self.num_workers
         if first == 0:
@@ -279,7 +279,7 @@ class Latest:
             len_called=self.len_called,
             num_workers=self.num_workers,
             last_worker=self.last_worker,
-            about=self.about._replace(epoch=self.epoch),
+            about=self.about.in_epoch(self.epoch),
         )
         if self.sampling is not None:
             self.sampling.tell(now)
@@ -334,7 +334,7 @@ class Latest:
         """Draw the seeds of the next epoch, in torch's order, and return where that begins."""
         coming = self._now()
         coming.finished = True
-        coming.about = self.about._replace(epoch=self.epoch + 1)
+        coming.about = self.about.in_epoch(self.epoch + 1)
         coming.shared_seed = draw_seed(self.generator) if self.draws_shared_seed else None
         if not self.persistent:
             coming.base_seed = draw_seed(self.generator)
