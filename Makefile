@@ -20,15 +20,19 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/feedline
 LAST_RESORT := 7200
 DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-# How the wheel is built: `quick` to try and to test it, `release` for all that is measured or published.
-PROFILE ?= quick
+# How the wheel is built: `dev` to try and to test it, as the tests are, `release` for all that is measured or
+# published.
+PROFILE ?= dev
 bench wheel check-wheel release-check: PROFILE := release
 
-# A first `make demo` sets up only what it shows: few packages, and no charts as PNG, which are a fifth of
-# the build. Everything else sets up everything, and `make demo` then uses that.
+# A first `make demo` sets up only what it shows: few packages, no charts as PNG, which are a fifth of the
+# build, and not the checks that tests want. Everything else sets up everything, and `make demo` then uses that.
 ifeq ($(MAKECMDGOALS):$(wildcard $(VENV)/.ready),demo:)
   READY := $(VENV)/.ready-for-demo
   FEATURES := --no-default-features --features abi3,stubs
+  export CARGO_PROFILE_DEV_DEBUG := false
+  export CARGO_PROFILE_DEV_DEBUG_ASSERTIONS := false
+  export CARGO_PROFILE_DEV_OVERFLOW_CHECKS := false
 else
   READY := $(VENV)/.ready
   FEATURES :=
@@ -69,7 +73,7 @@ test: forget-logs lint test-rust test-doc loom test-python ## Set everything up,
 
 check: test ## What CI runs: the same as test
 
-lint: lint-format lint-workflows lint-licences lint-clippy lint-stubs lint-types ## Format, clippy, ruff, types, stubs, licences, workflows
+lint: lint-format lint-workflows lint-clippy lint-stubs lint-types ## Format, clippy, ruff, types, stubs, workflows
 
 fmt: $(VENV)/.ready ## Format Rust and Python sources
 	cargo fmt --all
@@ -97,18 +101,19 @@ wheel: target/wheels/.built ## Build the wheel into target/wheels/
 stubs: target/wheels/.built ## Regenerate python/feedline/_feedline.pyi from the extension module
 	@$(STEP) stubs scripts/stubs write $(PROFILE)
 
-# Model checking replaces the atomics, so it has a build of its own. Link-time optimisation would
-# cost more than it saves.
+# Model checking replaces the atomics, so it has a build of its own.
 loom: ## Model-check the concurrent parts
-	@export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom CARGO_PROFILE_RELEASE_LTO=off; \
+	@export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom; \
 	export LOOM_MAX_PREEMPTIONS="$${LOOM_MAX_PREEMPTIONS:-3}"; \
-	models="cargo test -p feedline-core -p feedline-ipc --release --locked --lib"; \
+	models="cargo test -p feedline-core -p feedline-ipc --locked --lib"; \
 	$(STEP) loom-build $$models --quiet --no-run; \
 	$(STEP) loom timeout $(LAST_RESORT) $$models models::
 
-# The compiler's sanitizers are in the stable toolchain, behind the switch for unstable flags.
+# The compiler's sanitizers are in the stable toolchain, behind the switch for unstable flags. Some tests ask for more
+# memory than there is, which must be an error of theirs and not the sanitizer's end.
 sanitize: ## Run the Rust tests of the crates with unsafe code under AddressSanitizer
 	@export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize; \
+	export ASAN_OPTIONS=allocator_may_return_null=1; \
 	$(STEP) sanitize cargo test --locked --target "$$(rustc -vV | sed -n 's/host: //p')" --lib --tests \
 	  -p feedline-core -p feedline-ipc -p feedline-sources -p feedline-ops -p feedline-volume -p feedline-bench
 
@@ -120,7 +125,7 @@ lock: $(VENV)/.uv ## Resolve pyproject.toml's dev group again into requirements/
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --group dev \
 	  --no-emit-index-url --custom-compile-command "make lock" --output-file requirements/dev.txt
 
-release-check: check-features check-crates check-wheel check-sdist ## Check all that a release would publish
+release-check: check-licences check-stubs check-features check-crates check-wheel check-sdist ## Check all that a release would publish
 
 release: ## Make the next version, its changelog and its tag: make release VERSION=1.2.3
 	@scripts/release "$(VERSION)"
@@ -130,7 +135,7 @@ clean: ## Remove everything that make made, except the caches
 
 # ---- the parts of lint and test
 
-.PHONY: forget-logs lint-format lint-workflows lint-licences lint-clippy lint-stubs lint-types
+.PHONY: forget-logs lint-format lint-workflows lint-clippy lint-stubs lint-types
 .PHONY: test-rust test-doc test-python
 
 forget-logs:
@@ -141,10 +146,6 @@ lint-format: $(VENV)/.ready
 
 lint-workflows: $(VENV)/.ready
 	@$(STEP) lint-workflows scripts/lint-workflows
-
-lint-licences: $(DENY)
-	@$(STEP) lint-licences $(DENY) --log-level warn check --hide-inclusion-graph \
-	  --allow unused-wrapper licenses bans sources
 
 lint-clippy: $(VENV)/.ready
 	@$(STEP) lint-clippy cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
@@ -162,19 +163,25 @@ test-doc: $(VENV)/.ready
 	@$(STEP) test-doc cargo test --quiet --workspace --doc --locked
 
 test-python: $(VENV)/.installed
-	@$(STEP) test-python timeout $(LAST_RESORT) $(BIN)/pytest tests/python --pyargs feedline
+	@$(STEP) test-python timeout $(LAST_RESORT) $(BIN)/pytest tests/python --pyargs feedline -n logical --dist loadfile
 
 # ---- the parts of release-check
 
-.PHONY: check-features check-crates check-wheel check-sdist
+.PHONY: check-licences check-stubs check-features check-crates check-wheel check-sdist
+
+check-licences: $(DENY)
+	@$(STEP) check-licences $(DENY) --log-level warn check --hide-inclusion-graph \
+	  --allow unused-wrapper licenses bans sources
+
+# `lint-stubs` compares the stubs with the signatures that the library carries; this with what it does.
+check-stubs: $(VENV)/.installed
+	@$(STEP) check-stubs env MYPYPATH=$(CURDIR)/python $(BIN)/stubtest --mypy-config-file pyproject.toml feedline._feedline
 
 check-features: $(VENV)/.uv
 	@$(STEP) check-features scripts/check-features
 
-# Packs every crate as for crates.io and builds it from its package, without anything beside it; all in
-# one target folder, so that what they share is compiled once.
 check-crates: $(VENV)/.uv
-	@$(STEP) check-crates env CARGO_TARGET_DIR=$(CURDIR)/target cargo publish --workspace --dry-run --locked --quiet
+	@$(STEP) check-crates scripts/check-crates
 
 check-wheel: target/wheels/.built
 	@$(STEP) check-wheel scripts/wheel-check target/wheels/*.whl target/debug-symbols/*.debug

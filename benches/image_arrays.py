@@ -8,7 +8,7 @@ what torchvision makes of the same arrays with the same crops and flips.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tables.bench import Bench
@@ -85,7 +85,7 @@ def feedline_side(pipeline: feedline.Images, images: torch.Tensor, orders: Order
     return side
 
 
-def redone(image: torch.Tensor, actions: list[tuple[str, dict[str, object]]]) -> torch.Tensor:
+def redone(image: torch.Tensor, actions: list[tuple[str, dict[str, Any]]]) -> torch.Tensor:
     """Do by torchvision what feedline has drawn."""
     for name, drawn in actions:
         if name == "pad":

@@ -29,7 +29,7 @@ def table(bench: Bench, path: Path, *, step: float) -> None:
             "feedline, numpy": apart("main_thread.py", "numpy", *given),
         },
         unit="batches",
-        require=["main_thread_us:feedline, torch<=50", "main_thread_us:feedline, numpy<=50"],
+        require=["main_thread_us:feedline, torch<=80", "main_thread_us:feedline, numpy<=80"],
     )
 
 

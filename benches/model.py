@@ -68,7 +68,8 @@ def held(experiment: str, settings: list[str], folder: Path) -> dict[str, Any]:
     )
     if done.returncode:
         sys.exit(f"feedline bench {experiment} failed:\n{done.stderr}")
-    return json.loads((folder / "summary.json").read_text())
+    said: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return said
 
 
 def main() -> None:

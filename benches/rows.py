@@ -63,7 +63,7 @@ def main() -> None:
         return feedline_side(make, orders, row_bytes)
 
     def theirs(dataset: TensorDataset, orders: Orders, workers: int) -> Side:
-        settings = {"collate_fn": as_it_is} if isinstance(dataset, Gathered) else {}
+        settings: dict[str, Any] = {"collate_fn": as_it_is} if isinstance(dataset, Gathered) else {}
 
         def make(sampler: GivenOrder) -> torch.utils.data.DataLoader:
             return torch_loader(dataset, sampler, workers=workers, **settings)

@@ -21,6 +21,7 @@ import feedline
 from feedline._feedline import Source
 from feedline.measure import Digest, Outcome
 from feedline.pipeline import Pipeline
+from feedline.recipes import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,7 +66,7 @@ def laid_out(samples: int) -> Iterator[tuple[Path, int]]:
 
 def folder(root: Path) -> Pipeline:
     source = Source.files(root / "folder", [".jpg"], True, False, 1 << 28, False)
-    return Pipeline(source, named=True, stages=("files",))
+    return Pipeline(source, named=True, stages=("files",), recipe=Recipe(folder, (root,)))
 
 
 def for_training(pictures: feedline.Images) -> Pipeline:

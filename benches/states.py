@@ -62,7 +62,7 @@ def main() -> None:
             loader = feedline.Loader(rows, batch_size=64, shuffle=True, num_workers=1, order=order)
             name = f"Loader of {n:,} samples, {order}"
             row(name, loader, NATIVE_BYTES, lambda state: len(json.dumps(state)))
-    data = range(50_000)
+    data: Any = range(50_000)
     for workers in (0, 1, 2, 4):
         settings: dict[str, Any] = {"batch_size": 8, "shuffle": True, "num_workers": workers}
         most = 300 + 100 * workers

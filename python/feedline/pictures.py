@@ -90,7 +90,7 @@ class Images(Pipeline):
 
     def drawn(
         self, index: int, *, seed: int = 0, epoch: int = 0
-    ) -> list[list[tuple[str, dict[str, object]]]]:
+    ) -> list[list[tuple[str, dict[str, Any]]]]:
         """Tell what a loader does to a sample, with every random parameter drawn.
 
         Parameters
