@@ -1,5 +1,6 @@
 """Settings shared by all Python tests; the time limits are in pyproject.toml."""
 
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -57,3 +58,40 @@ def lane():
     hub = Hub(1)
     yield hub, hub.worker_end(0)
     hub.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium that fetches nothing by itself."""
+    from playwright.sync_api import sync_playwright  # which few tests need
+
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.fail("chromium is missing; scripts/debian-packages installs it")
+    quiet = ["background-networking", "component-update", "gpu", "sync"]
+    flags = ["--headless", "--no-sandbox", *(f"--disable-{it}" for it in quiet)]
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=flags)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser, page_address):
+    """Open the test module's page; afterwards nothing may have been complained about or fetched."""
+    complaints, fetched, pages = [], [], []
+
+    def go(width=1280, scheme="light"):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: fetched.append(request.url))
+        page.goto(page_address)
+        pages.append(page)
+        return page
+
+    yield go
+    for page in pages:
+        page.close()
+    assert complaints == []
+    assert [url for url in fetched if not url.startswith(("file:", "data:"))] == []

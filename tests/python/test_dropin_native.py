@@ -64,7 +64,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("workers", [0, 1, 2])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=" ".join)
 def test_batches_are_those_of_torch_and_an_equal_dataset(settings, workers, named):
     found = []
     for kind, data in ((TorchLoader, Pairs(named=named)), (DataLoader, pipeline(named=named))):

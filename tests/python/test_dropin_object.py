@@ -27,6 +27,9 @@ class Endless(IterableDataset):
     def __iter__(self):
         return iter(int, 1)
 
+    def __repr__(self):
+        return "Endless()"  # tests have the same name in every process
+
 
 REFUSED = [
     {"num_workers": -1},

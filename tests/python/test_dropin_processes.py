@@ -385,27 +385,27 @@ def test_several_loaders_run_in_several_threads():
 
 
 class Slow0(Dataset):
-    """Index 0 waits until all that other workers may do is done."""
+    """Index 0 waits until it is let go on."""
 
     def __init__(self):
-        self.done = torch.multiprocessing.Value("i", 0)
+        self.go_on = torch.multiprocessing.Event()
 
     def __len__(self):
         return 10
 
     def __getitem__(self, index):
         if index == 0:
-            while self.done.value < 8:
-                time.sleep(0.001)
-        else:
-            with self.done.get_lock():
-                self.done.value += 1
+            self.go_on.wait()
         return index, get_worker_info().id
 
 
 def test_out_of_order_no_work_is_stolen():
-    loader = loader_of(Slow0(), in_order=False, batch_size=None, prefetch_factor=2)
-    got = list(loader)
+    data = Slow0()
+    got = []
+    for sample in loader_of(data, in_order=False, batch_size=None, prefetch_factor=2):
+        got.append(sample)
+        if len(got) == 8:  # all that the other worker may do
+            data.go_on.set()
     assert [index for index, _ in got] == [1, 3, 4, 5, 6, 7, 8, 9, 0, 2]
     assert [worker for _, worker in got] == [1] * 8 + [0, 0]
 

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import shutil
 import subprocess
 import sys
 
@@ -10,9 +9,6 @@ import pytest
 
 from feedline import model
 from patience import PATIENCE
-
-CHROMIUM = shutil.which("chromium")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 # Names of the page and of the package.
 NAMES = {
@@ -37,38 +33,6 @@ def page_address(tmp_path_factory):
         timeout=PATIENCE,
     )
     return page.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.fail("chromium is missing; scripts/debian-packages installs it")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def visit(browser, page_address):
-    """Open the page; afterwards nothing may have been complained about or fetched."""
-    complaints, fetched, pages = [], [], []
-
-    def go(width=1280, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: fetched.append(request.url))
-        page.goto(page_address)
-        pages.append(page)
-        return page
-
-    yield go
-    for page in pages:
-        page.close()
-    assert complaints == []
-    assert [url for url in fetched if not url.startswith(("file:", "data:"))] == []
 
 
 # Puts the sliders where they are told and reads the figures, for each place of a list.

@@ -2,23 +2,12 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from patience import PATIENCE
-
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def results():
@@ -77,38 +66,6 @@ def page_address(tmp_path_factory):
         timeout=PATIENCE,
     )
     return (folder / "report.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.fail("chromium is missing; scripts/debian-packages installs it")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def visit(browser, page_address):
-    """Open the page; afterwards nothing may have been complained about or fetched."""
-    complaints, fetched, pages = [], [], []
-
-    def go(width=1280, scheme="light"):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: fetched.append(request.url))
-        page.goto(page_address)
-        pages.append(page)
-        return page
-
-    yield go
-    for page in pages:
-        page.close()
-    assert complaints == []
-    assert [url for url in fetched if not url.startswith(("file:", "data:"))] == []
 
 
 def test_every_chart_is_there_with_a_name(visit):

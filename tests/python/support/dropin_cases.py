@@ -161,6 +161,8 @@ def account(loader_class, case, **more):
     events = []
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        # JAX's, of every fork of a process that has imported it.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called")
         try:
             arguments = case.arguments()
             loader = loader_class(**arguments, **more)
