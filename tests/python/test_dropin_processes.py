@@ -9,10 +9,10 @@ import signal
 import sys
 import threading
 import time
-import warnings
 from contextlib import suppress
 
 import pytest
+from recorded import recorded_warnings
 
 torch = pytest.importorskip("torch")
 
@@ -426,13 +426,11 @@ def test_an_iterator_with_huge_tasks_under_way_ends():
 
 def test_a_warning_says_when_there_are_more_workers_than_cores():
     cores = len(os.sched_getaffinity(0))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with recorded_warnings() as caught:
         loader = loader_of(range(3), num_workers=cores + 1)
         iter(loader)
     assert [str(w.message).startswith("This DataLoader will create") for w in caught] == [True] * 2
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with recorded_warnings() as caught:
         iter(loader_of(range(3), num_workers=cores + 1, worker_mode="thread"))
     assert caught == []
 

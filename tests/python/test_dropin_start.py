@@ -2,11 +2,11 @@
 
 import multiprocessing
 import threading
-import warnings
 from pathlib import Path
 
 import dropin_datasets as d
 import pytest
+from recorded import recorded_warnings
 
 torch = pytest.importorskip("torch")
 
@@ -64,10 +64,9 @@ def test_what_cannot_be_pickled_is_warned_of_and_raised():
     loader = DataLoader(
         range(3), num_workers=2, collate_fn=lambda batch: batch, multiprocessing_context="spawn"
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with pytest.raises((AttributeError, TypeError), match="pickle"):
-            iter(loader)
+    refused = pytest.raises((AttributeError, TypeError), match="pickle")
+    with recorded_warnings() as caught, refused:
+        iter(loader)
     found = [str(warning.message) for warning in caught]
     assert any(
         text.startswith("Got pickle error when attempting to start a worker Process.")

@@ -6,11 +6,11 @@ import itertools
 import os
 import random
 import re
-import warnings
 
 import dropin_datasets as d
 import numpy as np
 import torch
+from recorded import recorded_warnings
 from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
@@ -159,10 +159,7 @@ def account(loader_class, case, **more):
     np.random.seed(case.seed)  # noqa: NPY002 - the global one
     torch.manual_seed(case.seed)
     events = []
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        # JAX's, of every fork of a process that has imported it.
-        warnings.filterwarnings("ignore", r"os\.fork\(\) was called")
+    with recorded_warnings() as warned:
         try:
             arguments = case.arguments()
             loader = loader_class(**arguments, **more)
