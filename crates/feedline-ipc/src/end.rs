@@ -269,6 +269,16 @@ impl End {
 
 impl Outgoing {
     /// Sends it; if the ring is full, waits at most so long for room.
+    ///
+    /// What is sent is the receiver's to give back, so it can be sent once:
+    ///
+    /// ```compile_fail,E0382
+    /// # use std::time::Duration;
+    /// fn twice(mut message: feedline_ipc::Outgoing) {
+    ///     let _ = message.post(Duration::ZERO);
+    ///     let _ = message.post(Duration::ZERO);
+    /// }
+    /// ```
     pub fn post(mut self, limit: Duration) -> Result<Posted, IpcError> {
         let inner = Arc::clone(&self.inner);
         let control = inner.with(|active| Ok(Arc::clone(&active.control)))?;
