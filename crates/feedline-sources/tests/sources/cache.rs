@@ -219,6 +219,19 @@ fn entries_that_are_pipes_folders_or_grew_are_made_anew() {
     assert_eq!(costly.made().1, 1, "a folder cannot be replaced by an entry");
 }
 
+#[test]
+fn an_entry_that_grew_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    contents(on_disk(dir.path(), 1 << 20).1);
+    let grown = std::fs::File::options().write(true).open(&entries(dir.path())[0]).unwrap();
+    // There is memory for so much.
+    grown.set_len(1 << 29).unwrap();
+    let (_, cached) = on_disk(dir.path(), 1 << 30);
+    let mut sample = Vec::new();
+    assert!(!cached.store().get(SampleIndex(0), &mut sample));
+    assert!(sample.capacity() < 1 << 20, "{} bytes", sample.capacity());
+}
+
 #[cfg(unix)]
 #[test]
 fn files_of_the_folder_that_are_pipes_or_without_end_are_refused() {
