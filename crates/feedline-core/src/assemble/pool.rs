@@ -176,7 +176,12 @@ impl Drop for Pool {
 
 /// What a block for so many bytes takes; `None` if that is more than there are addresses.
 pub(crate) fn block_size(bytes: usize) -> Option<usize> {
-    let unit = if bytes >= HUGE { page_size() } else { ALIGN };
+    block_size_in(page_size(), bytes)
+}
+
+/// The same where pages are of this size.
+fn block_size_in(page: usize, bytes: usize) -> Option<usize> {
+    let unit = if bytes >= HUGE { page } else { ALIGN };
     let size = bytes.max(1).checked_next_multiple_of(unit)?;
     (size <= isize::MAX as usize - HUGE).then_some(size)
 }
@@ -342,6 +347,16 @@ mod tests {
         let large = pool.take((1 << 22) + 1, 0).unwrap();
         assert_eq!(large.address().as_ptr() as usize % HUGE, 0);
         assert_eq!(large.capacity() % page_size(), 0);
+    }
+
+    #[test]
+    fn large_blocks_are_whole_pages_whatever_the_size_of_a_page() {
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            assert_eq!(block_size_in(page, HUGE), Some(HUGE));
+            assert_eq!(block_size_in(page, HUGE + 1), Some(HUGE + page));
+            assert_eq!(block_size_in(page, HUGE + page + 1), Some(HUGE + 2 * page));
+        }
+        assert_eq!(block_size((1 << 22) + 1), block_size_in(page_size(), (1 << 22) + 1));
     }
 
     #[test]

@@ -181,6 +181,37 @@ fn errors_count_in_the_order_of_delivery_whichever_came_first() {
 }
 
 #[test]
+fn of_several_errors_in_a_batch_the_first_in_order_is_raised_whichever_came_first() {
+    let begun = Arc::new((Mutex::new(false), Condvar::new()));
+    let does = move |i| {
+        let (begun, changed) = &*begun;
+        match i {
+            // Fails when sample 1 has failed, and sample 2 is being made.
+            0 => drop(changed.wait_while(begun.lock().unwrap(), |begun| !*begun).unwrap()),
+            2 => {
+                *begun.lock().unwrap() = true;
+                changed.notify_all();
+            }
+            _ => {}
+        }
+        if i < 2 { Err::<(), Cause>(format!("bad {i}").into()) } else { Ok(()) }
+    };
+    let loader = Loader::builder(Numbers { n: 3, does })
+        .batch_size(3)
+        .workers(2)
+        .policy(PolicyKind::Central)
+        .epochs(1)
+        .build()
+        .unwrap();
+    match loader.epoch().next() {
+        Some(Err(Error::Sample(error))) => assert_eq!(error.index.0, 0),
+        other => panic!("{other:?}"),
+    }
+    let failed: Vec<u64> = loader.errors().iter().map(|error| error.index.0).collect();
+    assert_eq!(failed, [0, 1]);
+}
+
+#[test]
 fn when_everything_fails_replacing_gives_up_with_the_first_cause() {
     let dataset = Numbers { n: 4, does: |i| Err(format!("broken {i}").into()) };
     let loader = Loader::builder(dataset)
