@@ -419,3 +419,51 @@ fn has_content(kind: EntryType) -> bool {
             | EntryType::Fifo
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::SourceError;
+    use crate::crowd::each;
+
+    /// Does what has no end, and breaks it off when the watcher is first asked.
+    fn broken_off(work: impl Fn(&Stop<'_>) -> Result<u64, ArchiveError> + Sync) {
+        let done = each(1, &AtomicU64::new(0), &mut |_| ControlFlow::Break(()), |_, stop| {
+            assert!(matches!(work(stop), Err(ArchiveError::Interrupted)));
+            Err::<(), _>(SourceError::Interrupted)
+        });
+        assert!(matches!(done, Err(SourceError::Interrupted)), "{done:?}");
+    }
+
+    /// A file of one header after the other.
+    struct Folders(Header);
+
+    impl Tape for Folders {
+        fn read(&mut self, block: &mut [u8]) -> Result<usize, ArchiveError> {
+            block.copy_from_slice(self.0.as_bytes());
+            Ok(block.len())
+        }
+        fn skip(&mut self, bytes: u64) -> Result<u64, ArchiveError> {
+            Ok(bytes)
+        }
+    }
+
+    #[test]
+    fn headers_without_end_can_be_broken_off() {
+        broken_off(|stop| {
+            let mut header = Header::new_gnu();
+            header.set_entry_type(EntryType::Directory);
+            header.set_size(0);
+            header.set_cksum();
+            members(&mut Folders(header), stop, |_| Ok(()))
+        });
+    }
+
+    #[test]
+    fn a_member_without_end_can_be_broken_off() {
+        broken_off(|stop| StreamTape { reader: io::repeat(0), stop: Some(stop) }.skip(u64::MAX));
+    }
+}
