@@ -175,6 +175,21 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_of_two_million_parts_takes_time_in_proportion_to_them() {
+        // If each were compared with all before it, this would not end within a test's time.
+        const PARTS: u64 = 2_000_000;
+        let mut tabulator = Tabulator::default();
+        for i in 0..PARTS {
+            let name = format!("frame.{i:07}.bin");
+            let member = Member { name: name.as_bytes(), offset: 512 * i, size: 1 };
+            tabulator.add(&member).unwrap();
+        }
+        let table = tabulator.finish(0);
+        assert_eq!(table.samples.len(), 1);
+        assert_eq!(table.sample(0).1.len() as u64, PARTS);
+    }
+
+    #[test]
     fn a_part_that_comes_again_begins_another_sample() {
         assert_eq!(
             table(&["0.jpg", "0.cls", "0.jpg", "0.cls"]),
