@@ -95,6 +95,20 @@ fn a_streamed_shard_rewritten_in_place_is_an_error_wherever_its_cursor_is() {
 }
 
 #[test]
+fn what_lies_behind_the_cursor_of_a_rewritten_shard_is_an_error() {
+    let place = Place::new();
+    let path = place.shard("a.tar", &numbered(0, 60));
+    let streaming = Streaming { window: Some(4), ..Streaming::default() };
+    let source = place.stream(&[&path], Some(&["bin"]), &streaming).unwrap();
+    for i in 0..20 {
+        assert_eq!(parts(&source, i).unwrap(), [content(i)]);
+    }
+    rewrite(&path, &numbered(100, 70));
+    // It was delivered, so it is read once more, in its place.
+    tells(&parts(&source, 3).unwrap_err(), "bytes");
+}
+
+#[test]
 fn a_streamed_shard_replaced_by_renaming_is_read_to_its_end_or_an_error() {
     for pack in [<[u8]>::to_vec as fn(&[u8]) -> Vec<u8>, gzip, zstd] {
         let place = Place::new();
