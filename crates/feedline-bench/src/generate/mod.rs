@@ -127,25 +127,7 @@ impl DataSpec {
                 });
             }
             drop(tell);
-            let (mut bytes, mut done, mut failed) = (0, 0, None);
-            for (index, made) in told {
-                match made {
-                    Ok(size) => bytes += size,
-                    Err(error) => {
-                        // No more are begun. Those before it were, and one of them may fail too: the
-                        // first in order is reported, whoever was faster.
-                        next.store(self.count, Ordering::Relaxed);
-                        if failed.as_ref().is_none_or(|(first, _)| index < *first) {
-                            failed = Some((index, error));
-                        }
-                    }
-                }
-                done += 1;
-                if failed.is_none() && !progress(done) {
-                    return Err(ExperimentError::Interrupted);
-                }
-            }
-            failed.map_or(Ok(bytes), |(_, error)| Err(error))
+            gather(told, progress, || next.store(self.count, Ordering::Relaxed))
         })
     }
 
@@ -166,6 +148,34 @@ impl DataSpec {
         let class = class_name(index % self.classes.max(1));
         folder.join(class).join(format!("picture_{index:06}.jpg"))
     }
+}
+
+/// Bytes of all samples, which come in any order; of several errors, the first sample's. `give_up` lets no more
+/// be begun.
+fn gather(
+    told: impl IntoIterator<Item = (u64, Result<u64, ExperimentError>)>,
+    progress: &mut dyn FnMut(u64) -> bool,
+    give_up: impl Fn(),
+) -> Result<u64, ExperimentError> {
+    let (mut bytes, mut done, mut failed) = (0, 0, None);
+    for (index, made) in told {
+        match made {
+            Ok(size) => bytes += size,
+            Err(error) => {
+                // Those before it were begun, and one of them may fail too: the first in order is
+                // reported, whoever was faster.
+                give_up();
+                if failed.as_ref().is_none_or(|(first, _)| index < *first) {
+                    failed = Some((index, error));
+                }
+            }
+        }
+        done += 1;
+        if failed.is_none() && !progress(done) {
+            return Err(ExperimentError::Interrupted);
+        }
+    }
+    failed.map_or(Ok(bytes), |(_, error)| Err(error))
 }
 
 fn class_name(class: u64) -> String {
@@ -250,6 +260,17 @@ mod tests {
             let message = failed.unwrap_err().to_string();
             assert!(message.contains("sample_000003.npy"), "{message}");
         }
+    }
+
+    #[test]
+    fn the_first_in_order_is_named_even_if_it_fails_last() {
+        let fails = |index: u64| {
+            let path = PathBuf::from(index.to_string());
+            (index, Err(cannot("write", &path, std::io::ErrorKind::StorageFull.into())))
+        };
+        let told = [(0, Ok(5)), fails(5), fails(7), fails(3), (4, Ok(6)), fails(6)];
+        let message = gather(told, &mut |_| true, || ()).unwrap_err().to_string();
+        assert_eq!(message, "cannot write 3");
     }
 
     #[test]
