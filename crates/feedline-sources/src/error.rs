@@ -9,6 +9,8 @@ use feedline_core::DType;
 use crate::npy::HeaderError;
 #[cfg(feature = "tar")]
 use crate::tar::ArchiveError;
+#[cfg(feature = "volume")]
+use crate::volumes::VolumeError;
 
 /// Why a source cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -143,6 +145,19 @@ pub enum SourceError {
         path: String,
         /// What is wrong with it.
         source: ArchiveError,
+    },
+    /// A volume that cannot be read.
+    #[cfg(feature = "volume")]
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// Files of volumes that do not belong together, or a list of them that is none.
+    #[cfg(feature = "volume")]
+    #[error("`{path}` {what}")]
+    VolumeLayout {
+        /// The folder or list, escaped where it is no text.
+        path: String,
+        /// What is wrong with it, and what to do.
+        what: String,
     },
     /// No sample has a part of that name.
     #[error("no sample has a part `{part}`; the first sample has: {there}")]

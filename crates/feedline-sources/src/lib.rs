@@ -7,6 +7,7 @@
 //! * [`tar::Shards`], [`tar::Streamed`]: tar shards in webdataset's layout.
 //! * [`Encoded`]: what gives bytes that others decode; [`Parts`] delivers them as they are.
 //! * [`Pictures`]: encoded images, decoded and transformed; [`ImageArrays`]: the same for arrays of bytes.
+//! * [`volumes`]: CT and MR volumes, of which only what a patch needs is read.
 //! * [`Zip`]: several datasets of equal length side by side, such as images and labels.
 //! * [`Concat`]: several datasets one after the other.
 //! * [`Select`]: some samples of a dataset, or all of them again and again.
@@ -97,6 +98,8 @@ mod stamp;
 mod sync;
 #[cfg(feature = "tar")]
 pub mod tar;
+#[cfg(feature = "volume")]
+pub mod volumes;
 mod zip;
 
 pub use concat::Concat;

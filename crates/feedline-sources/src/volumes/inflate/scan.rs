@@ -1,0 +1,274 @@
+//! Reading a compressed file from front to back, once: what is wanted of it, and its restart points.
+
+use std::fs::File;
+use std::hash::Hasher;
+
+use feedline_core::Stage;
+use twox_hash::XxHash3_64;
+
+use super::block_stream::{BadStream, BlockState, BlockStream};
+use super::points::{RestartPoint, RestartPoints, WINDOW};
+use super::spliced::WindowPacker;
+use crate::read_at::append_at;
+use crate::volumes::error::VolumeProblem;
+
+/// Decompressed bytes from one restart point to the next, at least.
+///
+/// A patch inflates, slice by slice, what it touches and on either side what is left of a piece, half a piece in the
+/// mean. Pieces end where blocks end, some 20 to 60 KB apart, so shorter ones gain little.
+pub(super) const SPACING: u64 = 128 << 10;
+/// Where data is compressed so well that inflating it costs next to nothing, points are farther apart: so many
+/// compressed bytes,
+const PACKED_SPACING: u64 = SPACING / 16;
+/// or so many decompressed ones.
+const LONGEST: u64 = 8 * SPACING;
+/// Bytes read at once.
+const INPUT: usize = 256 << 10;
+/// Bytes decompressed at once.
+const OUTPUT: usize = 256 << 10;
+/// What may follow the data of a volume; the checksum at the stream's end is not looked for beyond.
+const TAIL: u64 = 16 << 20;
+
+/// What a scan makes.
+pub(super) struct Scanned {
+    pub(super) points: RestartPoints,
+    /// All packed windows, one after the other.
+    pub(super) windows: Vec<u8>,
+    /// Bytes read of the file.
+    pub(super) read: u64,
+}
+
+/// The file, read piece by piece.
+struct Input<'a> {
+    file: &'a File,
+    /// Of the file: the place of the buffer's first byte.
+    at: u64,
+    length: u64,
+    buffer: Vec<u8>,
+    used: usize,
+    read: u64,
+}
+
+impl Input<'_> {
+    fn left(&self) -> &[u8] {
+        &self.buffer[self.used..]
+    }
+
+    /// Where in the file the next byte is.
+    fn place(&self) -> u64 {
+        self.at + self.used as u64
+    }
+
+    /// Makes sure that there is something, unless the file ends.
+    fn fill(&mut self, stage: &mut dyn FnMut(Stage)) -> Result<(), VolumeProblem> {
+        if self.used < self.buffer.len() {
+            return Ok(());
+        }
+        self.at += self.used as u64;
+        self.used = 0;
+        self.buffer.clear();
+        let wanted = self.length.saturating_sub(self.at).min(INPUT as u64) as usize;
+        stage(Stage::Load);
+        append_at(self.file, &mut self.buffer, self.at, wanted)
+            .map_err(VolumeProblem::io("read"))?;
+        stage(Stage::Decode);
+        self.read += wanted as u64;
+        Ok(())
+    }
+
+    /// The next two bytes; zeros beyond the file's end.
+    fn two(&self) -> Result<[u8; 2], VolumeProblem> {
+        let mut two = [0; 2];
+        let there = self.length.saturating_sub(self.place()).min(2) as usize;
+        let read = crate::read_at::read_exact_at(self.file, &mut two[..there], self.place());
+        read.map_err(VolumeProblem::io("read"))?;
+        Ok(two)
+    }
+}
+
+/// A piece in the making.
+struct Piece {
+    point: RestartPoint,
+    hash: XxHash3_64,
+}
+
+/// Reads from byte `start` on; `length` is the file's. Everything is given to `sink` with its place, in order.
+/// Beyond `needed` decompressed bytes it need not go, but does so to the end of the stream, to check it.
+pub(super) fn scan(
+    file: &File,
+    (start, length): (u64, u64),
+    needed: u64,
+    sink: &mut dyn FnMut(u64, &[u8]),
+    stage: &mut dyn FnMut(Stage),
+) -> Result<Scanned, VolumeProblem> {
+    let bad = |BadStream(what): BadStream| VolumeProblem::damaged(what);
+    let mut stream = BlockStream::new().map_err(bad)?;
+    let buffer = Vec::new();
+    let mut input = Input { file, at: start, length, buffer, used: 0, read: 0 };
+    let mut made = Making::new();
+    loop {
+        input.fill(stage)?;
+        if input.left().is_empty() {
+            return Err(VolumeProblem::damaged("it ends within the compressed stream"));
+        }
+        let room = made.room(sink);
+        let step = stream.step(input.left(), room).map_err(bad)?;
+        input.used += step.taken;
+        made.took(step.made);
+        if step.taken == 0 && step.made == 0 && step.state == BlockState::Within {
+            return Err(VolumeProblem::damaged("it does not go on"));
+        }
+        let place = input.place();
+        let bit = |bits: u8| (place * 8).saturating_sub(u64::from(bits));
+        match step.state {
+            BlockState::Within => {}
+            BlockState::Between { bits } => made.between(bit(bits)),
+            BlockState::Last { bits } => made.last(bit(bits)),
+            BlockState::End => {
+                // A stream may have ended in the same call as its last block.
+                made.last(bit(0));
+                // Another member, as `cat a.gz b.gz` makes it; anything else is no data.
+                if input.two()? != [0x1f, 0x8b] {
+                    break;
+                }
+                stream.reset();
+            }
+        }
+        if made.total() > needed.saturating_add(TAIL) {
+            made.last(bit(0));
+            made.cut();
+            break;
+        }
+    }
+    made.finish(sink, input.read)
+}
+
+/// What is decompressed, on its way to points and the sink.
+struct Making {
+    /// The window, then what was decompressed since.
+    buffer: Vec<u8>,
+    /// How much of the buffer counts.
+    filled: usize,
+    /// How much of the buffer the sink and the piece have seen.
+    seen: usize,
+    /// The place of the buffer's first byte.
+    at: u64,
+    /// Where the stream that is read began.
+    member: u64,
+    piece: Option<Piece>,
+    points: Vec<RestartPoint>,
+    windows: Vec<u8>,
+    packer: WindowPacker,
+}
+
+impl Making {
+    fn new() -> Making {
+        Making {
+            buffer: vec![0; WINDOW + OUTPUT],
+            filled: 0,
+            seen: 0,
+            at: 0,
+            member: 0,
+            piece: None,
+            points: Vec::new(),
+            windows: Vec::new(),
+            packer: WindowPacker::new(),
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.at + self.filled as u64
+    }
+
+    /// Room for more; what is there moves on.
+    fn room(&mut self, sink: &mut dyn FnMut(u64, &[u8])) -> &mut [u8] {
+        if self.filled == self.buffer.len() {
+            sink(self.at + self.unsunk() as u64, &self.buffer[self.unsunk()..self.filled]);
+            self.hash();
+            let moved = self.filled - WINDOW;
+            self.buffer.copy_within(moved.., 0);
+            self.at += moved as u64;
+            self.filled = WINDOW;
+            self.seen = WINDOW;
+        }
+        &mut self.buffer[self.filled..]
+    }
+
+    /// The sink has seen the window that the buffer begins with.
+    fn unsunk(&self) -> usize {
+        if self.at == 0 { 0 } else { WINDOW }
+    }
+
+    fn took(&mut self, made: usize) {
+        self.filled += made;
+    }
+
+    /// Counts what was decompressed into the piece.
+    fn hash(&mut self) {
+        if let Some(piece) = &mut self.piece {
+            let new = &self.buffer[self.seen..self.filled];
+            piece.hash.write(new);
+            piece.point.length += new.len() as u64;
+        }
+        self.seen = self.filled;
+    }
+
+    /// Between two blocks: perhaps a piece ends and another begins.
+    fn between(&mut self, bit: u64) {
+        self.hash();
+        if let Some(piece) = &self.piece {
+            let packed = (bit - piece.point.first_bit) / 8;
+            let length = piece.point.length;
+            let enough = (length >= SPACING && packed >= PACKED_SPACING) || length >= LONGEST;
+            if !enough {
+                return;
+            }
+            self.end_piece(bit);
+        } else {
+            self.member = self.total();
+        }
+        let window = (self.total() - self.member).min(WINDOW as u64) as usize;
+        let packed_from = self.windows.len() as u64;
+        let content = &self.buffer[self.filled - window..self.filled];
+        let packed =
+            if window == 0 { Some(0) } else { self.packer.pack(content, &mut self.windows) };
+        let point = RestartPoint {
+            first_bit: bit,
+            end_bit: bit,
+            from: self.total(),
+            length: 0,
+            checksum: 0,
+            window: window as u32,
+            packed_from,
+            packed_length: packed.unwrap_or(0) as u32,
+            packed_checksum: XxHash3_64::oneshot(&self.windows[packed_from as usize..]),
+        };
+        self.piece = Some(Piece { point, hash: XxHash3_64::new() });
+    }
+
+    /// After the last block of a stream.
+    fn last(&mut self, bit: u64) {
+        self.hash();
+        self.end_piece(bit);
+    }
+
+    fn end_piece(&mut self, bit: u64) {
+        if let Some(Piece { mut point, hash }) = self.piece.take() {
+            point.end_bit = bit;
+            point.checksum = hash.finish();
+            self.points.push(point);
+        }
+    }
+
+    /// The last piece ends within a block, so it is none.
+    fn cut(&mut self) {
+        self.points.pop();
+    }
+
+    fn finish(self, sink: &mut dyn FnMut(u64, &[u8]), read: u64) -> Result<Scanned, VolumeProblem> {
+        let unsunk = self.unsunk();
+        sink(self.at + unsunk as u64, &self.buffer[unsunk..self.filled]);
+        let points = RestartPoints { points: self.points };
+        Ok(Scanned { points, windows: self.windows, read })
+    }
+}
