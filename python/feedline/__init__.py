@@ -26,6 +26,9 @@ from feedline.picture_sources import images
 from feedline.pictures import Images
 from feedline.pipeline import Pipeline
 from feedline.randomness import rng
+from feedline.scan_headers import Volume, VolumeHeader
+from feedline.scan_sources import read_volume, volumes
+from feedline.scans import Volumes
 from feedline.shards import tar
 from feedline.sources import arrays, npy
 
@@ -35,6 +38,9 @@ __all__ = [
     "Images",
     "Loader",
     "Pipeline",
+    "Volume",
+    "VolumeHeader",
+    "Volumes",
     "__version__",
     "arrays",
     "atomic_write",
@@ -45,8 +51,10 @@ __all__ = [
     "merge_states",
     "mix",
     "npy",
+    "read_volume",
     "rng",
     "tar",
+    "volumes",
 ]
 
 # Workers may be inside a Python function; they must be gone before the interpreter is.

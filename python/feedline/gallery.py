@@ -124,7 +124,7 @@ def drawn(
     looks: list[Look],
     *,
     classes: list[str] | None,
-    numbers: Sequence[int],
+    captions: Sequence[str],
     columns: int | None,
     size: int,
 ) -> Gallery:
@@ -140,8 +140,8 @@ def drawn(
         The pictures of a sample.
     classes
         Names of the classes, where they are known.
-    numbers
-        Which samples they are; the caption of those that have no label.
+    captions
+        What stands under those that have no label.
     columns
         Samples per row; None for about as many as there are rows.
     size
@@ -162,7 +162,7 @@ def drawn(
         )
     cells = []
     for i, sample in enumerate(samples):
-        caption = str(numbers[i]) if place is None else _caption(sample[place], classes)
+        caption = captions[i] if place is None else _caption(sample[place], classes)
         cells.append(_cell([view[i] for view in tiles], caption, size))
     return Gallery(_grid(cells, columns), len(samples))
 

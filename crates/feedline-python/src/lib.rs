@@ -7,6 +7,7 @@
 //! | `encoded.rs` | opening folders and shards, with progress |
 //! | `settings.rs` | what is passed by name, in dicts |
 //! | `pictures.rs` | image operations, and the dataset they make |
+//! | `volumes.rs` | the same of medical volumes |
 //! | `function.rs`, `value.rs`, `record.rs` | samples to a Python function and back |
 //! | `iterable.rs` | samples of a Python iterator |
 //! | `batch_function.rs` | batches to a Python function and back |
@@ -59,6 +60,7 @@ mod trace;
 mod transport;
 mod trim;
 mod value;
+mod volumes;
 
 #[global_allocator]
 static ALLOCATOR: allocator::LargeApart = allocator::LargeApart;
@@ -104,6 +106,8 @@ pub mod _feedline {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::transport::{TransportEnd, TransportHub};
+    #[pymodule_export]
+    use crate::volumes::{read_volume_file, volume_cases};
     #[pymodule_export]
     use crate::{cli, usable_cores};
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
+use feedline::sources::volumes::{VolumeSet, Volumes};
 use feedline::sources::{
     Concat, Encoded, ImageArrays, Iterated, MixKind, Mixing, PassChange, Pictures, Select,
     SourceError, Watch, Zip, files, only,
@@ -25,7 +26,7 @@ use crate::pictures::{Call, LAYOUTS};
 use crate::settings::choice;
 use crate::trace::Trace;
 use crate::value::{self, Contiguous, KnownField};
-use crate::{encoded, errors, pictures};
+use crate::{encoded, errors, pictures, volumes};
 
 /// A native dataset.
 #[pyclass(frozen, module = "feedline._feedline")]
@@ -40,6 +41,8 @@ pub struct Source {
     windows: Option<(Arc<[u64]>, u64)>,
     /// Set where the dataset transforms images: what tells what is drawn for them.
     images: Option<ImageSource>,
+    /// Set where samples are volumes as they are: what operations on volumes take instead of the dataset.
+    volumes: Option<Arc<VolumeSet>>,
     /// How many random streams of each sample its image operations draw from.
     lanes: u64,
     /// What is done to whole batches, in order.
@@ -64,6 +67,8 @@ enum ImageSource {
     Encoded(Arc<Pictures>),
     /// Of arrays of bytes.
     Arrays(Arc<ImageArrays>),
+    /// Of medical volumes.
+    Volumes(Arc<Volumes>),
 }
 
 impl Source {
@@ -75,6 +80,7 @@ impl Source {
             encoded: None,
             windows: None,
             images: None,
+            volumes: None,
             lanes: 0,
             alters: Vec::new(),
             remade: None,
@@ -151,6 +157,12 @@ impl Source {
         self.remade.clone()
     }
 
+    fn opened_volumes(&self) -> PyResult<Arc<VolumeSet>> {
+        let missing =
+            || PyTypeError::new_err("these are no volumes as feedline.volumes opens them");
+        self.volumes.clone().ok_or_else(missing)
+    }
+
     pub(crate) fn parts(&self) -> Option<&[plan::Part]> {
         self.parts.as_deref()
     }
@@ -216,6 +228,42 @@ impl Source {
         let options = files::FileOptions { extensions, classes, allow_empty, max_bytes };
         let open = |watch: Watch<'_>| files::Files::open(path, &options, watch);
         encoded::open(py, "files", progress, open)
+    }
+
+    /// Medical volumes, each a name, the files of its image and the file of its mask: as they are.
+    #[staticmethod]
+    #[pyo3(signature = (
+        cases: "list[tuple[str, list[str], str | None]]",
+        settings: "dict[str, object]",
+    ))]
+    fn volumes(
+        py: Python<'_>,
+        cases: Vec<volumes::Case>,
+        settings: &Bound<'_, PyDict>,
+    ) -> PyResult<Source> {
+        let set = volumes::open(py, cases, settings)?;
+        let (made, _) = volumes::program(Arc::clone(&set), &[])?;
+        Ok(Source { volumes: Some(set), ..Source::of(made) })
+    }
+
+    /// What is known of a volume without reading its voxels: name, images, mask, shape, channels, spacing,
+    /// affine, orientation and dtype.
+    #[pyo3(signature = (index) -> "tuple[str, list[str], str | None, tuple[int, int, int], int, tuple[float, float, float], list[list[float]], str, str]")]
+    fn volume_header(&self, index: usize) -> PyResult<volumes::HeaderTuple> {
+        volumes::header(&*self.opened_volumes()?, index)
+    }
+
+    /// Volumes after a chain of calls. Also returns what it does, line by line.
+    #[pyo3(signature = (calls: "list[tuple[str, dict[str, object]]]"))]
+    fn volume_program(
+        &self,
+        py: Python<'_>,
+        calls: Vec<Call<'_>>,
+    ) -> PyResult<(Source, Vec<String>)> {
+        let (made, words) = volumes::program(self.opened_volumes()?, &calls)?;
+        let made = Arc::new(made);
+        let images = Some(ImageSource::Volumes(Arc::clone(&made)));
+        Ok((Source { images, lanes: 1, ..self.then(py, made) }, words))
     }
 
     /// Names of the classes that the labels count through, where the source has such.
@@ -287,14 +335,13 @@ impl Source {
         epoch: u64,
     ) -> PyResult<Vec<Bound<'py, PyList>>> {
         let Some(made) = &self.images else { return Ok(Vec::new()) };
-        let drawn = py.detach(|| {
-            let key = feedline::SampleKey::new(seed, epoch, feedline::SampleIndex(asked));
-            let index = feedline::SampleIndex(index);
-            match made {
-                ImageSource::Encoded(made) => made.draw(index, key),
-                ImageSource::Arrays(made) => made.draw(index, key),
-            }
-        });
+        let key = feedline::SampleKey::new(seed, epoch, feedline::SampleIndex(asked));
+        let index = feedline::SampleIndex(index);
+        let drawn = match made {
+            ImageSource::Encoded(made) => py.detach(|| made.draw(index, key)),
+            ImageSource::Arrays(made) => py.detach(|| made.draw(index, key)),
+            ImageSource::Volumes(made) => return volumes::drawn(py, made, index, key),
+        };
         let (_, views) = drawn.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
         views.iter().map(|drawn| pictures::describe(py, drawn)).collect()
     }

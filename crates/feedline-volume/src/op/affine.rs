@@ -70,7 +70,7 @@ impl RandomAffine {
     pub fn outside(self, fill: Option<Fill>) -> Result<RandomAffine, OperationError> {
         if let Some(fill) = fill.filter(|fill| !fill.image.is_finite()) {
             let wanted = "a finite number";
-            return Err(OperationError::argument("random_affine", "fill", fill.image, wanted));
+            return Err(OperationError::argument("random_affine", "value", fill.image, wanted));
         }
         Ok(RandomAffine { fill, ..self })
     }
@@ -98,6 +98,23 @@ impl std::fmt::Display for RandomAffine {
         }
         if self.translate != [(0.0, 0.0); 3] {
             write!(f, ", translate={}", in_call(&self.translate))?;
+        }
+        if self.same_scale {
+            f.write_str(", same_scale=True")?;
+        }
+        match self.fill {
+            None => f.write_str(", mode=\"edge\"")?,
+            Some(Fill { image, mask }) => {
+                if image != 0.0 {
+                    write!(f, ", value={image}")?;
+                }
+                if mask != 0 {
+                    write!(f, ", mask_value={mask}")?;
+                }
+            }
+        }
+        if self.labels == Labels::MostWeight {
+            f.write_str(", labels=\"most_weight\"")?;
         }
         f.write_str(")")
     }
