@@ -46,8 +46,8 @@
 //! * **Files**: [`sources`] has readers of file formats, [`ops`] has what makes tensors of their
 //!   content, [`model`] has the theory to predict what more workers would bring, [`simulate`] a loader on a virtual clock.
 //!
-//! The folder `examples/` has programs to start from: `squares`, `spirals`, `npy_shuffle` and
-//! `checkpoint`.
+//! The folder `examples/` has programs to start from: `squares`, `spirals`, `npy_shuffle`,
+//! `volume_patches` and `checkpoint`.
 
 /// The README's program runs with the examples.
 #[cfg(doctest)]

@@ -240,7 +240,12 @@ fn path_of(name: &[u8]) -> PathBuf {
     return PathBuf::from(String::from_utf8_lossy(name).into_owned());
 }
 
-/// Whether a kept header is of the file in this state.
-pub(super) fn counts(kept: &KeptHeader, now: &Stamp) -> bool {
-    same_file(&kept.stamp, now)
+/// Whether a kept header is of a file that is in this state now, and of data that is what it was.
+pub(super) fn counts(kept: &KeptHeader, path: &Path, now: &Stamp) -> bool {
+    let is = |file: &DataFile| {
+        let meta = std::fs::metadata(&file.path);
+        meta.is_ok_and(|meta| same_file(&file.stamp, &Stamp::of(&meta)))
+    };
+    let mut apart = kept.header.place.files.iter().filter(|file| file.path != *path);
+    same_file(&kept.stamp, now) && apart.all(is)
 }

@@ -15,7 +15,7 @@
 //!   table of restart points is made: where a block of compressed data begins, and the 32 KiB before it that it may
 //!   refer to. It is kept in the [cache folder](VolumeOptions::cache), and from then on only the pieces
 //!   that a region touches are inflated, each compared with its checksum.
-//! * **bzip2 and text**: from the front to the last voxel that is wanted, every time.
+//! * **bzip2 and text**: all of it, every time.
 
 mod buffer;
 mod bzip;

@@ -11,7 +11,7 @@ use super::error::{VolumeError, VolumeProblem, shown};
 use super::file::VolumeFile;
 use super::header::VolumeHeader;
 use super::header_table::{HeaderTable, KeptHeader, counts};
-use super::{VolumeOptions, VolumePaths};
+use super::{VolumeCache, VolumeOptions, VolumePaths, format};
 use crate::SourceError;
 use crate::crowd::{Watch, each};
 use crate::stamp::Stamp;
@@ -82,6 +82,9 @@ impl VolumeSet {
         watch: Watch<'_>,
     ) -> Result<VolumeSet, SourceError> {
         let masks = check(&paths)?;
+        // The folder is found once.
+        let cache = options.cache_folder().map_or(VolumeCache::Nowhere, VolumeCache::Folder);
+        let options = &VolumeOptions { cache, ..options.clone() };
         let headers = headers(&paths, options, watch)?;
         let mut headers = headers.into_iter();
         let mut cases = Vec::with_capacity(paths.len());
@@ -219,9 +222,11 @@ fn header(
     kept: Option<&KeptHeader>,
     options: &VolumeOptions,
 ) -> Result<(KeptHeader, bool), Arc<VolumeError>> {
-    let now = std::fs::metadata(path).ok().map(|meta| Stamp::of(&meta));
+    // Of a pair of files the header's state counts, and that of the data beside it.
+    let own = format::header_path(path);
+    let now = std::fs::metadata(&own).ok().map(|meta| Stamp::of(&meta));
     if let (Some(kept), Some(now)) = (kept, now)
-        && counts(kept, &now)
+        && counts(kept, &own, &now)
     {
         return Ok((kept.clone(), false));
     }
@@ -232,7 +237,7 @@ fn header(
     };
     let stamp = match now {
         Some(now) => now,
-        None => Stamp::of(&std::fs::metadata(path).map_err(cannot)?),
+        None => Stamp::of(&std::fs::metadata(&own).map_err(cannot)?),
     };
     Ok((KeptHeader { stamp, header: file.header().clone() }, true))
 }

@@ -38,7 +38,8 @@ impl Folders {
     }
 
     pub(crate) fn open(&self, name: &str) -> VolumeFile {
-        VolumeFile::open(&self.path(name), &self.options()).unwrap_or_else(|e| panic!("{name}: {e}"))
+        VolumeFile::open(&self.path(name), &self.options())
+            .unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
     pub(crate) fn refused(&self, name: &str) -> String {
@@ -46,7 +47,10 @@ impl Folders {
         let message = match opened {
             Err(error) => error.to_string(),
             // What cannot be told by the header is told by reading.
-            Ok(volume) => all(&volume).expect_err(name),
+            Ok(volume) => match all(&volume) {
+                Err(message) => message,
+                Ok(_) => panic!("{name} was read"),
+            },
         };
         assert!(message.contains(name), "{message}");
         message
@@ -199,7 +203,8 @@ impl NiftiFile {
                 slot.reverse();
             }
         };
-        let dims: Vec<i64> = std::iter::once(self.dim.len() as i64).chain(self.dim.iter().copied()).collect();
+        let dims: Vec<i64> =
+            std::iter::once(self.dim.len() as i64).chain(self.dim.iter().copied()).collect();
         let offset = self.vox_offset.unwrap_or(match (self.single, self.two) {
             (false, _) => 0.0,
             (true, false) => 352.0,
@@ -216,7 +221,10 @@ impl NiftiFile {
             put(168, &(offset as i64).to_le_bytes());
             put(176, &self.slope.to_le_bytes());
             put(184, &self.intercept.to_le_bytes());
-            codes.iter().enumerate().for_each(|(i, n)| put(344 + 4 * i, &(*n as i32).to_le_bytes()));
+            codes
+                .iter()
+                .enumerate()
+                .for_each(|(i, n)| put(344 + 4 * i, &(*n as i32).to_le_bytes()));
             let floats = quaternion.iter().chain(&shift).chain(rows.iter().flatten());
             floats.enumerate().for_each(|(i, x)| put(352 + 8 * i, &x.to_le_bytes()));
             let magic = if self.single { b"n+2\0\r\n\x1a\n" } else { b"ni2\0\r\n\x1a\n" };
@@ -229,7 +237,10 @@ impl NiftiFile {
             put(108, &float(offset));
             put(112, &float(self.slope));
             put(116, &float(self.intercept));
-            codes.iter().enumerate().for_each(|(i, n)| put(252 + 2 * i, &(*n as i16).to_le_bytes()));
+            codes
+                .iter()
+                .enumerate()
+                .for_each(|(i, n)| put(252 + 2 * i, &(*n as i16).to_le_bytes()));
             let floats = quaternion.iter().chain(&shift).chain(rows.iter().flatten());
             floats.enumerate().for_each(|(i, x)| put(256 + 4 * i, &float(*x)));
             out[344..348].copy_from_slice(if self.single { b"n+1\0" } else { b"ni1\0" });

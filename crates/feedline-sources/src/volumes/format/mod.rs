@@ -126,9 +126,14 @@ impl Roots {
     }
 }
 
+/// The file with the header, of a pair of files.
+pub(super) fn header_path(path: &Path) -> PathBuf {
+    nifti::header_path(path)
+}
+
 /// The header of a volume. The format is told by the file's first bytes.
 pub(super) fn read(path: &Path, root: Option<&Path>) -> Result<VolumeHeader, VolumeProblem> {
-    let path = &nifti::header_path(path);
+    let path = &header_path(path);
     let beginning = Beginning::read(path)?;
     let roots = Roots::of(path, root);
     let bytes = &beginning.bytes[..];

@@ -5,6 +5,7 @@
 //! | `block_stream.rs` | zlib-rs, block by block |
 //! | `scan.rs` | the first time: all of the file, and its restart points on the way |
 //! | `points.rs`, `table_file.rs` | restart points, and where they are kept |
+//! | `sparse.rs` | of the bytes before a restart point, those that are needed |
 //! | `pieces.rs` | every other time: the pieces that are touched |
 //! | `spliced.rs` | one piece, by libdeflate |
 
@@ -12,6 +13,7 @@ mod block_stream;
 mod pieces;
 mod points;
 mod scan;
+mod sparse;
 mod spliced;
 mod table_file;
 

@@ -8,6 +8,7 @@ use twox_hash::XxHash3_64;
 
 use super::block_stream::{BadStream, BlockState, BlockStream};
 use super::points::{RestartPoint, RestartPoints, WINDOW};
+use super::sparse::Sparse;
 use super::spliced::WindowPacker;
 use crate::read_at::append_at;
 use crate::volumes::error::VolumeProblem;
@@ -26,6 +27,8 @@ const LONGEST: u64 = 8 * SPACING;
 const INPUT: usize = 256 << 10;
 /// Bytes decompressed at once.
 const OUTPUT: usize = 256 << 10;
+/// Compressed bytes of a piece that are more than enough for as many as a window has.
+const BEGINNING: u64 = 40 << 10;
 /// What may follow the data of a volume; the checksum at the stream's end is not looked for beyond.
 const TAIL: u64 = 16 << 20;
 
@@ -90,6 +93,9 @@ impl Input<'_> {
 struct Piece {
     point: RestartPoint,
     hash: XxHash3_64,
+    window: Vec<u8>,
+    /// The first bytes, from which the window can be referred to.
+    beginning: Vec<u8>,
 }
 
 /// Reads from byte `start` on; `length` is the file's. Everything is given to `sink` with its place, in order.
@@ -105,7 +111,7 @@ pub(super) fn scan(
     let mut stream = BlockStream::new().map_err(bad)?;
     let buffer = Vec::new();
     let mut input = Input { file, at: start, length, buffer, used: 0, read: 0 };
-    let mut made = Making::new();
+    let mut made = Making::new(file);
     loop {
         input.fill(stage)?;
         if input.left().is_empty() {
@@ -144,7 +150,8 @@ pub(super) fn scan(
 }
 
 /// What is decompressed, on its way to points and the sink.
-struct Making {
+struct Making<'a> {
+    file: &'a File,
     /// The window, then what was decompressed since.
     buffer: Vec<u8>,
     /// How much of the buffer counts.
@@ -159,11 +166,15 @@ struct Making {
     points: Vec<RestartPoint>,
     windows: Vec<u8>,
     packer: WindowPacker,
+    sparse: Sparse,
+    /// Compressed bytes of a piece's beginning.
+    packed: Vec<u8>,
 }
 
-impl Making {
-    fn new() -> Making {
+impl<'a> Making<'a> {
+    fn new(file: &'a File) -> Making<'a> {
         Making {
+            file,
             buffer: vec![0; WINDOW + OUTPUT],
             filled: 0,
             seen: 0,
@@ -173,6 +184,8 @@ impl Making {
             points: Vec::new(),
             windows: Vec::new(),
             packer: WindowPacker::new(),
+            sparse: Sparse::default(),
+            packed: Vec::new(),
         }
     }
 
@@ -208,6 +221,8 @@ impl Making {
         if let Some(piece) = &mut self.piece {
             let new = &self.buffer[self.seen..self.filled];
             piece.hash.write(new);
+            let missing = WINDOW - piece.beginning.len();
+            piece.beginning.extend_from_slice(&new[..new.len().min(missing)]);
             piece.point.length += new.len() as u64;
         }
         self.seen = self.filled;
@@ -228,10 +243,6 @@ impl Making {
             self.member = self.total();
         }
         let window = (self.total() - self.member).min(WINDOW as u64) as usize;
-        let packed_from = self.windows.len() as u64;
-        let content = &self.buffer[self.filled - window..self.filled];
-        let packed =
-            if window == 0 { Some(0) } else { self.packer.pack(content, &mut self.windows) };
         let point = RestartPoint {
             first_bit: bit,
             end_bit: bit,
@@ -239,11 +250,13 @@ impl Making {
             length: 0,
             checksum: 0,
             window: window as u32,
-            packed_from,
-            packed_length: packed.unwrap_or(0) as u32,
-            packed_checksum: XxHash3_64::oneshot(&self.windows[packed_from as usize..]),
+            packed_from: 0,
+            packed_length: 0,
+            packed_checksum: 0,
         };
-        self.piece = Some(Piece { point, hash: XxHash3_64::new() });
+        let window = self.buffer[self.filled - window..self.filled].to_vec();
+        let (hash, beginning) = (XxHash3_64::new(), Vec::new());
+        self.piece = Some(Piece { point, hash, window, beginning });
     }
 
     /// After the last block of a stream.
@@ -253,11 +266,25 @@ impl Making {
     }
 
     fn end_piece(&mut self, bit: u64) {
-        if let Some(Piece { mut point, hash }) = self.piece.take() {
-            point.end_bit = bit;
-            point.checksum = hash.finish();
-            self.points.push(point);
+        let Some(Piece { mut point, hash, mut window, beginning }) = self.piece.take() else {
+            return;
+        };
+        point.end_bit = bit;
+        point.checksum = hash.finish();
+        point.packed_from = self.windows.len() as u64;
+        if !window.is_empty() {
+            let start = point.first_bit / 8;
+            let length = (bit.div_ceil(8) - start).min(BEGINNING) as usize;
+            self.packed.clear();
+            if append_at(self.file, &mut self.packed, start, length).is_ok() {
+                self.sparse.clear(&self.packed, point.first_bit % 8, &mut window, &beginning);
+            }
+            let packed = self.packer.pack(&window, &mut self.windows);
+            point.packed_length = packed.unwrap_or(0) as u32;
         }
+        let packed = &self.windows[point.packed_from as usize..];
+        point.packed_checksum = XxHash3_64::oneshot(packed);
+        self.points.push(point);
     }
 
     /// The last piece ends within a block, so it is none.

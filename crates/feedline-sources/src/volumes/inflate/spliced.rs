@@ -43,7 +43,7 @@ pub(super) fn inflate(
 }
 
 /// The whole stream, in `stream`.
-fn splice(packed: &[u8], first: u64, end: u64, window: &[u8], stream: &mut Vec<u8>) {
+pub(super) fn splice(packed: &[u8], first: u64, end: u64, window: &[u8], stream: &mut Vec<u8>) {
     stream.clear();
     if !window.is_empty() {
         // At most 32768, so that one block holds it: not the last, stored, its length, the same inverted.
