@@ -52,7 +52,9 @@ __all__ = [
     "observation",
     "open_tar",
     "predict",
+    "read_volume_file",
     "usable_cores",
+    "volume_cases",
 ]
 
 __version__: Final[str]
@@ -517,6 +519,26 @@ class Source:
         """
         The same samples, and who makes the first `most` of them when.
         """
+    def volume_header(
+        self, /, index: SupportsIndex
+    ) -> "tuple[str, list[str], str | None, tuple[int, int, int], int, tuple[float, float, float], list[list[float]], str, str]":
+        """
+        What is known of a volume without reading its voxels: name, images, mask, shape, channels, spacing,
+        affine, orientation and dtype.
+        """
+    def volume_program(
+        self, /, calls: "list[tuple[str, dict[str, object]]]"
+    ) -> tuple[Source, list[str]]:
+        """
+        Volumes after a chain of calls. Also returns what it does, line by line.
+        """
+    @staticmethod
+    def volumes(
+        cases: "list[tuple[str, list[str], str | None]]", settings: "dict[str, object]"
+    ) -> Source:
+        """
+        Medical volumes, each a name, the files of its image and the file of its mask: as they are.
+        """
     @staticmethod
     def zip(sources: SupportsGetItem[int, Source], named: bool) -> Source:
         """
@@ -824,7 +846,29 @@ def predict(calibration: str, setting: str) -> str:
     What a loader does at a setting.
     """
 
+def read_volume_file(
+    path: str | PathLike[str], settings: "dict[str, object]"
+) -> tuple[
+    bytearray,
+    str,
+    list[int],
+    tuple[float, float, float],
+    list[list[float]],
+    str,
+    list[tuple[float, float]],
+]:
+    """
+    Reads a whole file.
+    """
+
 def usable_cores() -> int:
     """
     Cores this process may use: affinity and the cgroup's CPU quota taken into account.
+    """
+
+def volume_cases(
+    layout: str, path: str | PathLike[str], mask: str | PathLike[str] | None
+) -> "list[tuple[str, list[str], str | None]]":
+    """
+    The cases of a folder, of nnU-Net's folder of a dataset, of a Decathlon's `dataset.json`, or of a table.
     """

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+import feedline
+
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "nrrd"
 
 NRRD_TYPES = {
@@ -202,6 +204,14 @@ def write_nifti(path, array, affine=None, **how):
     data = header + array.astype(array.dtype.newbyteorder(order)).tobytes()
     path.write_bytes(gzip.compress(data, 1, mtime=0) if path.name.endswith(".gz") else data)
     return path
+
+
+def sample(volumes, seed=0, epoch=0):
+    """Return the only sample as a loader delivers it, without its size."""
+    loader = feedline.Loader(volumes.padded(), seed=seed, num_workers=0)
+    for _ in range(epoch + 1):
+        (batch,) = loader
+    return [field[0] for field in batch if field.ndim > 2]
 
 
 # ---- what others say

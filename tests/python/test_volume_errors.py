@@ -43,15 +43,15 @@ PACKED = gzip.compress(nifti())
 
 # What is wrong: the file's name and bytes, and words of the reason.
 HOSTILE = {
-    "nothing": ("a.nii", b"", "end|empty|short|bytes"),
+    "nothing": ("a.nii", b"", "begins as no NRRD, NIfTI"),
     "no volume": ("a.nii", b"hello" * 100, "NIfTI|header|size"),
-    "no gzip": ("a.nii.gz", b"hello" * 100, "gzip"),
+    "no gzip": ("a.nii.gz", b"hello" * 100, "begins as no NRRD, NIfTI"),
     "cut off": ("a.nii", nifti()[:-10], "end|short|bytes"),
     "cut off in gzip": ("a.nii.gz", PACKED[: len(PACKED) // 2], "gzip|end|cut|trunc"),
     "corrupt gzip": (
         "a.nii.gz",
         PACKED[:200] + b"\xff" * 40 + PACKED[240:],
-        "gzip|deflate|corrupt",
+        "damaged",
     ),
     "sizes that lie": ("a.nii", patched(40, 3, 300, 300, 300), "end|short|bytes"),
     "sizes beyond memory": ("a.nii", patched(40, 3, 32767, 32767, 32767), "bytes|large|end"),
@@ -79,7 +79,7 @@ HOSTILE = {
         "nan|singular|finite",
     ),
     "parallel directions": ("a.nrrd", direction("(1,0,0) (1,0,0) (0,0,1)"), "singular"),
-    "too little text": ("a.nrrd", nrrd(encoding="text", data=b"1 2 3"), "end|text|numbers|values"),
+    "too little text": ("a.nrrd", nrrd(encoding="text", data=b"1 2 3"), "6 bytes of voxels"),
     "text that is no number": (
         "a.nrrd",
         nrrd(encoding="text", data=b"x " * 336),
@@ -127,8 +127,9 @@ def test_a_bad_file_is_an_error_of_its_sample_alone(place, kind):
     bad.write_bytes(data)
     good = scans.write_nifti(place / "good.nii", GOOD)
     volumes = feedline.volumes([good, bad, good], cache=place / "kept").center_crop(4)
-    loader = feedline.Loader(volumes, on_error="skip", num_workers=1)
-    assert len(list(loader)) == 2
+    loader = feedline.Loader(volumes, batch_size=3, on_error="skip", num_workers=1, epochs=1)
+    ((image,),) = loader
+    np.testing.assert_array_equal(image[:, 0], [GOOD[1:5, 1:5, 2:6]] * 2)
     (error,) = loader.errors
     assert isinstance(error, SampleError)
     assert str(bad) in str(error)

@@ -5,6 +5,7 @@ import pytest
 
 import feedline
 import scans
+from scans import sample
 from volume_replay import replayed
 
 SHAPE = (32, 32, 32)
@@ -29,11 +30,6 @@ def case(folder):
     cases = [{"image": [image, other], "mask": mask}]
     volumes = feedline.volumes(cases, cache=folder / "kept").zscore()
     return volumes, *volumes[0]
-
-
-def sample(volumes, seed):
-    (batch,) = feedline.Loader(volumes, seed=seed, num_workers=0)
-    return [field[0] for field in batch]
 
 
 def actions(volumes, seed):

@@ -5,6 +5,7 @@ import pytest
 
 import feedline
 import scans
+from scans import sample
 from volume_replay import replayed
 
 SHAPE = (18, 24, 21)
@@ -16,14 +17,6 @@ def case(tmp_path_factory):
     folder = tmp_path_factory.mktemp("volumes")
     volumes = feedline.volumes([scans.pair(folder, shape=SHAPE)], cache=folder / "kept")
     return volumes, *volumes[0]
-
-
-def sample(volumes, seed, epoch=0, index=0):
-    """Return a sample as a loader delivers it."""
-    loader = feedline.Loader(volumes.select([index]), seed=seed, num_workers=0)
-    for _ in range(epoch + 1):
-        (batch,) = loader
-    return [field[0] for field in batch]
 
 
 def check(volumes, image, mask, seed, close=1e-5, labels=0.0):
