@@ -167,6 +167,20 @@ def drawn(
     return Gallery(_grid(cells, columns), len(samples))
 
 
+def together(galleries: Sequence[Gallery], columns: int | None) -> Gallery:
+    """Return galleries of equal size as one.
+
+    Parameters
+    ----------
+    galleries
+        What is put together, as `drawn` made it.
+    columns
+        How many stand in a row; None for about as many as there are rows.
+    """
+    cells = [one.pixels[_GAP:-_GAP, _GAP:-_GAP] for one in galleries]
+    return Gallery(_grid(cells, columns), sum(one.samples for one in galleries))
+
+
 def _hwc(value: npt.NDArray[np.float64], layout: str | None) -> npt.NDArray[np.float64]:
     if value.ndim == 2:
         value = value[..., None]

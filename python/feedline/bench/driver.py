@@ -47,6 +47,9 @@ DISTRIBUTIONS = (
     "nvidia-dali-cuda130",
     "pillow",
     "protobuf",
+    "monai",
+    "nibabel",
+    "pynrrd",
 )
 
 
@@ -111,21 +114,34 @@ class Driver:
 
     def _save(self, request: Mapping[str, Any]) -> dict[str, Any]:
         loading, load_request = self._prepare(request)
-        digest, values = Digest(), []
+        digest = Digest()
+        saved: dict[str, list[Any]] = {"values": [], "mask": []}
         for batch in loading.load(load_request):
-            array = np.asarray(batch.values)
-            digest.update(array)
-            values.append(array.copy())
+            for name, part in (("values", batch.values), ("mask", batch.mask)):
+                if part is not None:
+                    array = np.ascontiguousarray(part)
+                    digest.update(array)
+                    saved[name].append(array.copy())
         loading.figures()
-        np.save(request["to"], np.concatenate(values))
+        with Path(request["to"]).open("wb") as file:
+            np.savez(file, **{name: np.concatenate(it) for name, it in saved.items() if it})
         return {"digest": digest.finish()}
 
     def _difference(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        first, second = (np.load(Path(path)) for path in request["of"])
-        if first.shape != second.shape:
-            msg = f"shapes differ: {first.shape} and {second.shape}"
+        both = [np.load(Path(path)) for path in request["of"]]
+        if [sorted(saved) for saved in both] != [sorted(both[0])] * 2:
+            msg = "one has masks, the other has none"
             raise ValueError(msg)
-        apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
+        for name in both[0]:
+            shapes = [saved[name].shape for saved in both]
+            if shapes[0] != shapes[1]:
+                msg = f"shapes of {name} differ: {shapes[0]} and {shapes[1]}"
+                raise ValueError(msg)
+        if "mask" in both[0] and (wrong := int((both[0]["mask"] != both[1]["mask"]).sum())):
+            msg = f"masks differ in {wrong} voxels"
+            raise ValueError(msg)
+        first, second = (saved["values"].astype(np.float64) for saved in both)
+        apart = np.abs(first - second)
         return {"mean": float(apart.mean()), "max": float(apart.max())}
 
     def _transport(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,6 +183,8 @@ class TimedPass:
             self._waits_s.append(waited)
             self.items += len(batch.values)
             self.bytes += batch.values.nbytes
+            if batch.mask is not None:
+                self.bytes += batch.mask.nbytes
             if batch.trace is not None:
                 self._traces.append(batch.trace)
             if batch.collated_s is not None:

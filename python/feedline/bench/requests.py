@@ -61,11 +61,14 @@ class DeliveredBatch:
         For each sample its worker, index, begin and end (monotonic seconds), if known.
     collated_s
         Seconds it took to put them together, if known.
+    mask
+        Their masks, where they have some.
     """
 
     values: Any
     trace: Any = None
     collated_s: float | None = None
+    mask: Any = None
 
 
 class Contestant(Protocol):

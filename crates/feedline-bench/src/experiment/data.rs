@@ -110,15 +110,25 @@ impl Cache {
 
     /// Makes a data set ready for all runs.
     pub(crate) fn prepare(self, folder: &Path) {
-        if self == Self::Warm {
-            files(folder).iter().for_each(|path| warm(path));
-        }
+        self.prepare_files(&files(folder));
     }
 
     /// Makes it ready for the next run.
     pub(crate) fn before_run(self, folder: &Path) {
+        self.files_before_run(&files(folder));
+    }
+
+    /// Makes files ready for all runs.
+    pub(crate) fn prepare_files(self, files: &[PathBuf]) {
+        if self == Self::Warm {
+            files.iter().for_each(|path| warm(path));
+        }
+    }
+
+    /// Makes files ready for the next run.
+    pub(crate) fn files_before_run(self, files: &[PathBuf]) {
         if self == Self::Cold {
-            chill(&files(folder));
+            chill(files);
         }
     }
 }

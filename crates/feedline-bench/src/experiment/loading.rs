@@ -36,6 +36,12 @@ pub(crate) struct LoadRequest {
 pub(crate) fn colour(contestant: &str) -> usize {
     const ORDER: [&str; 8] =
         ["feedline", "torch", "feedline.torch", "torchdata", "spdl", "grain", "tf.data", "dali"];
+    // Those of volumes meet no others than feedline.
+    let contestant = match contestant {
+        "torch+monai" => "torch",
+        "torch+nibabel" | "torch+pynrrd" => "torchdata",
+        other => other,
+    };
     ORDER.iter().position(|it| *it == contestant).unwrap_or(ORDER.len() - 1)
 }
 

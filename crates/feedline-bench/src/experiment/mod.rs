@@ -13,6 +13,7 @@
 //! | `transport.rs` | what it costs to hand data over |
 //! | `storage.rs` | what reading patterns cost, by concurrency |
 //! | `compare/` | feedline against its peers |
+//! | `volumes/` | workers and batch size for segmentation of CT and MR |
 //!
 //! Loaders run in child processes ([`driver`]), so that the process tree of each is its own.
 
@@ -21,9 +22,11 @@ mod compare;
 mod curves;
 mod data;
 pub(crate) mod driver;
+mod effect;
 mod error;
 mod grid;
 mod loading;
+mod memory;
 mod over_time;
 mod scaling;
 mod schedulers;
@@ -32,6 +35,7 @@ mod settings;
 mod storage;
 mod transport;
 mod view;
+mod volumes;
 mod workers;
 
 pub use catalogue::{CATALOGUE, Entry, entry};

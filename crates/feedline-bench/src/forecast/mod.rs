@@ -160,6 +160,8 @@ fn group(
     let assignment = match common.text("contestants").as_str() {
         "feedline" => Assignment::Samples,
         "torch" | "feedline.torch" => Assignment::Batches,
+        // torch's loader, whoever reads the files.
+        other if other.starts_with("torch+") => Assignment::Batches,
         other => return Err(format!("how {other} gives out work is not known")),
     };
     let cores = results.header.machine.cores.and_then(|it| u32::try_from(it).ok()).unwrap_or(1);

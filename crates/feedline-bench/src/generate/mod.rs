@@ -1,22 +1,24 @@
-//! Data to measure with: photograph-like pictures and preprocessed samples, the same for the same seed.
+//! Data to measure with: photograph-like pictures, preprocessed samples and CT-like volumes, the same for the
+//! same seed.
 //!
 //! A data set is a folder with a note of what it is (`dataset.json`), written last: one that was
 //! interrupted is made again, one that is there is used as it is.
 
+mod all_cores;
 mod picture;
 mod random;
+mod volumes;
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::ExperimentError;
 use picture::SyntheticPicture;
 pub(crate) use random::SplitMix;
+pub use volumes::{PhantomFormat, PhantomLayout, PhantomSpec};
 
 /// JPEG quality at which pictures of this kind have about 117 KB, as those of the published study.
 const QUALITY: u8 = 97;
@@ -85,7 +87,8 @@ impl DataSpec {
         for path in folders.chain([folder.to_owned()]) {
             fs::create_dir_all(&path).map_err(|e| cannot("create the folder", &path, e))?;
         }
-        let bytes = self.make_all(folder, &mut progress)?;
+        let make = |index| self.make_one(folder, index);
+        let bytes = all_cores::make_each(self.count, make, &mut progress)?;
         let text = serde_json::json!({"spec": self, "bytes": bytes}).to_string();
         fs::write(&note, text + "\n").map_err(|e| cannot("write", &note, e))?;
         Ok(bytes)
@@ -99,54 +102,6 @@ impl DataSpec {
         }
         let note: DatasetNote = serde_json::from_slice(&fs::read(note).ok()?).ok()?;
         (note.spec == *self).then_some(note.bytes)
-    }
-
-    /// All samples, by as many threads as there are cores.
-    fn make_all(
-        &self,
-        folder: &Path,
-        progress: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<u64, ExperimentError> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let next = AtomicU64::new(0);
-        let (tell, told) = mpsc::channel();
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                let (tell, next) = (tell.clone(), &next);
-                scope.spawn(move || {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        if index >= self.count {
-                            return;
-                        }
-                        // Nobody listens any more after a stop.
-                        if tell.send((index, self.make_one(folder, index))).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(tell);
-            let (mut bytes, mut done, mut failed) = (0, 0, None);
-            for (index, made) in told {
-                match made {
-                    Ok(size) => bytes += size,
-                    Err(error) => {
-                        // No more are begun. Those before it were, and one of them may fail too: the
-                        // first in order is reported, whoever was faster.
-                        next.store(self.count, Ordering::Relaxed);
-                        if failed.as_ref().is_none_or(|(first, _)| index < *first) {
-                            failed = Some((index, error));
-                        }
-                    }
-                }
-                done += 1;
-                if failed.is_none() && !progress(done) {
-                    return Err(ExperimentError::Interrupted);
-                }
-            }
-            failed.map_or(Ok(bytes), |(_, error)| Err(error))
-        })
     }
 
     fn make_one(&self, folder: &Path, index: u64) -> Result<u64, ExperimentError> {

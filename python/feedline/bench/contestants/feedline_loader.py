@@ -11,7 +11,7 @@ import feedline
 from feedline.bench.requests import DeliveredBatch, Traced, WorkerNumbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from feedline.bench.requests import LoadRequest
 
@@ -26,7 +26,7 @@ class Loading:
         """Start the workers."""
         attach: Callable[[tuple[Any, ...]], DeliveredBatch] = _batch
         pipeline = self._pipeline(request)
-        if request.described["kind"] in {"images", "preprocessed"} and request.trace:
+        if request.described["kind"] in NATIVE and request.trace:
             pipeline, attach = _traced(pipeline, request.trace)
         self._loader = feedline.Loader(
             pipeline,
@@ -40,10 +40,8 @@ class Loading:
         return map(attach, iter(self._loader))
 
     def _pipeline(self, request: LoadRequest) -> feedline.Pipeline:
-        kind = request.described["kind"]
-        if kind in {"images", "preprocessed"}:
-            folder = request.described["folder"]
-            files = _pictures(folder) if kind == "images" else feedline.npy(folder)
+        if request.described["kind"] in NATIVE:
+            files = NATIVE[request.described["kind"]](request.described)
             return files.select(np.arange(request.samples) % len(files))
         traced, numbers = Traced(request.workload, request.samples), WorkerNumbers()
 
@@ -66,17 +64,39 @@ class Loading:
         }
 
 
-def _pictures(folder: str) -> feedline.Pipeline:
+def _pictures(described: Mapping[str, Any]) -> feedline.Pipeline:
     """Pictures by the preprocessing that the others get from torchvision."""
-    return feedline.images(folder).resize(256).center_crop(224).normalize()
+    return feedline.images(described["folder"]).resize(256).center_crop(224).normalize()
+
+
+def _arrays(described: Mapping[str, Any]) -> feedline.Pipeline:
+    return feedline.npy(described["folder"])
+
+
+def _patches(described: Mapping[str, Any]) -> feedline.Pipeline:
+    """Patches of volumes with their masks, as `volume_patches` has them."""
+    cases = [(image, mask) for image, mask in described["cases"]]
+    volumes = feedline.volumes(cases, cache=described["tables"])
+    middle = described["place"] == "center"
+    crop = volumes.center_crop if middle else volumes.random_crop
+    return crop(described["patch"]).zscore()
+
+
+#: What is read natively: the pipeline of each kind of workload.
+NATIVE: dict[str, Callable[[Mapping[str, Any]], feedline.Pipeline]] = {
+    "images": _pictures,
+    "preprocessed": _arrays,
+    "volumes": _patches,
+}
 
 
 def _batch(delivered: tuple[Any, ...]) -> DeliveredBatch:
     values, *rest = delivered
-    # Pictures come with labels, samples made by Python code with who made them when. The driver
-    # keeps that, and a view of it would keep the whole batch.
+    # Pictures come with labels, volumes with masks, samples made by Python code with who made them
+    # when. The driver keeps that, and a view of it would keep the whole batch.
     trace = rest[0].copy() if rest and rest[0].ndim == 2 else None
-    return DeliveredBatch(values, trace)
+    mask = rest[0] if rest and rest[0].ndim > 2 else None
+    return DeliveredBatch(values, trace, mask=mask)
 
 
 def _traced(
@@ -89,7 +109,9 @@ def _traced(
     def attach(delivered: tuple[Any, ...]) -> DeliveredBatch:
         rows = np.array(told.take(), np.float64).reshape(-1, 4)
         rows[:, 2:] += began
-        return DeliveredBatch(_batch(delivered).values, rows)
+        batch = _batch(delivered)
+        batch.trace = rows
+        return batch
 
     stages, recipe = (*pipeline._stages, "traced"), pipeline._recipe
     traced = feedline.Pipeline(source, named=pipeline._named, stages=stages, recipe=recipe)

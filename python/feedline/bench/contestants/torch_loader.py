@@ -28,9 +28,14 @@ class WorkloadSamples(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - tensors
         info = get_worker_info()
         values, trace = self._traced.sample(index, 0 if info is None else info.id)
-        if not isinstance(values, torch.Tensor):
-            values = torch.from_numpy(values)
-        return values, torch.from_numpy(trace)
+        return tensors_of(values), torch.from_numpy(trace)
+
+
+def tensors_of(values: Any) -> Any:  # noqa: ANN401 - arrays or tensors
+    """Make tensors of a sample: of an image, or of an image and its mask."""
+    if isinstance(values, tuple):
+        return tuple(map(tensors_of, values))
+    return values if isinstance(values, torch.Tensor) else torch.from_numpy(values)
 
 
 def timed_collate(samples: list[Any]) -> tuple[Any, Any, float]:
@@ -65,4 +70,5 @@ class Loading:
 def batch_of(delivered: tuple[Any, Any, float]) -> DeliveredBatch:
     """Name the parts of what was collated."""
     values, trace, collated_s = delivered
-    return DeliveredBatch(values, trace.numpy(), collated_s)
+    image, mask = values if isinstance(values, (list, tuple)) else (values, None)
+    return DeliveredBatch(image, trace.numpy(), collated_s, mask)

@@ -1,6 +1,7 @@
 //! What the report on `grid` shows.
 
 use crate::chart::{Chart, Drawing, Heat, HeatCell};
+use crate::experiment::effect::{against, effect};
 use crate::experiment::loading::colour;
 use crate::experiment::{Column, Tile, Unit, View, over_time};
 use crate::forecast::Forecast;
@@ -150,43 +151,12 @@ fn chosen<'a>(results: &Results, cells: &'a [Cell<'a>]) -> Vec<over_time::Named<
     results.levels("contestants").into_iter().filter_map(of).collect()
 }
 
-/// The typical factor between two levels of an axis, over all points that differ in it alone.
-fn effect(
-    cells: &[Cell<'_>],
-    axis: &str,
-    low: &Level,
-    high: &Level,
-    contestant: &Level,
-    key: &str,
-) -> Option<f64> {
-    let of = |level: &Level| -> Vec<&Cell<'_>> {
-        let is_theirs = |cell: &&Cell<'_>| cell.point.get("contestants") == Some(contestant);
-        let fits = |cell: &&Cell<'_>| cell.point.get(axis) == Some(level) && is_theirs(cell);
-        cells.iter().filter(fits).collect()
-    };
-    let (lows, highs) = (of(low), of(high));
-    let mut logs = Vec::new();
-    for cell in lows {
-        let same = |other: &&&Cell<'_>| {
-            other.point.clone().without(axis) == cell.point.clone().without(axis)
-        };
-        let other = highs.iter().find(same).and_then(|it| it.median(key));
-        if let (Some(a), Some(b)) = (cell.median(key), other)
-            && a > 0.0
-            && b > 0.0
-        {
-            logs.push((b / a).ln());
-        }
-    }
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
-}
-
 fn verdict(results: &Results, cells: &[Cell<'_>]) -> Vec<String> {
     let mut sentences = Vec::new();
     let times = |factor: f64| units::digits(factor);
     let contestants = results.levels("contestants");
     if let [first, .., last] = &contestants[..]
-        && let Some(factor) = against(cells, first, last)
+        && let Some((factor, _)) = against(cells, first, last)
     {
         sentences.push(format!(
             "At equal settings {last} delivers {} times the samples per second of {first} (geometric mean of \
@@ -224,25 +194,6 @@ fn verdict(results: &Results, cells: &[Cell<'_>]) -> Vec<String> {
         }
     }
     sentences
-}
-
-fn against(cells: &[Cell<'_>], first: &Level, second: &Level) -> Option<f64> {
-    let of = |level: &Level| {
-        cells
-            .iter()
-            .filter(move |cell| cell.point.get("contestants") == Some(level))
-            .collect::<Vec<_>>()
-    };
-    let (ours, theirs) = (of(second), of(first));
-    let logs: Vec<f64> = ours
-        .iter()
-        .filter_map(|cell| {
-            let rest = cell.point.clone().without("contestants");
-            let other = theirs.iter().find(|it| it.point.clone().without("contestants") == rest)?;
-            Some((cell.median("rate")? / other.median("rate")?).ln())
-        })
-        .collect();
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
 fn tiles(results: &Results, cells: &[Cell<'_>]) -> Vec<Tile> {
