@@ -54,10 +54,17 @@ impl ShowRequest {
         python: &str,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Value, ExperimentError> {
-        let mut child = Driver::start_module(python, "feedline._show", "`feedline show`")?;
-        child.send(&json!(self))?;
+        let mut child = Driver::start_module(python, "feedline._show", "feedline show")?;
+        // It measures nothing.
+        let broken = |error| match error {
+            ExperimentError::Driver { what, .. } => {
+                ExperimentError::Failed { what: format!("the process that draws {what}") }
+            }
+            error => error,
+        };
+        child.send(&json!(self)).map_err(broken)?;
         loop {
-            match child.receive()? {
+            match child.receive().map_err(broken)? {
                 ShowAnswer::Progress { done, of } => progress(done, of),
                 ShowAnswer::Shown { shown } => return Ok(shown),
                 ShowAnswer::Failed { error: problem, hint: advice } => {

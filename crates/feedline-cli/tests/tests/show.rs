@@ -4,18 +4,19 @@ use std::path::Path;
 
 use super::finish;
 
-/// An interpreter that answers with these lines, whatever it is asked; the request is kept beside it.
+/// An interpreter that answers with these lines, each with its line break, whatever it is asked; the request is kept beside it.
 fn interpreter(folder: &Path, lines: &str) -> String {
     let path = folder.join("python");
     let asked = folder.join("asked.json");
-    let script = format!("#!/bin/sh\nhead -n 1 > {}\ncat <<'END'\n{lines}\nEND\n", asked.display());
+    let script = format!("#!/bin/sh\nhead -n 1 > {}\ncat <<'END'\n{lines}END\n", asked.display());
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
 const DRAWN: &str = r#"{"done": 0, "of": 1}
-{"shown": {"source": "data", "kind": "volumes", "samples": 9, "shown": [{"index": 4}], "out": "a.png"}}"#;
+{"shown": {"source": "data", "kind": "volumes", "samples": 9, "shown": [{"index": 4}], "out": "a.png"}}
+"#;
 
 #[test]
 fn it_says_where_the_picture_is() {
@@ -41,11 +42,12 @@ fn json_is_what_the_drawer_tells() {
 #[test]
 fn what_goes_wrong_comes_with_advice() {
     let folder = tempfile::tempdir().unwrap();
-    let failed = r#"{"error": "there is no data", "hint": "look again"}"#;
+    let failed = r#"{"error": "there is no data", "hint": "look again"}
+"#;
     for (lines, expected, code) in [
         (failed, "error: there is no data\n\nhint: look again", 2),
-        ("", "`feedline show` ended", 3),
-        ("chatter", "answered what is no JSON", 3),
+        ("", "error: the process that draws ended (exit status: 0)", 3),
+        ("chatter\n", "answered what is no JSON", 3),
     ] {
         let python = interpreter(folder.path(), lines);
         let (found, said, err) = finish(&["show", "data", "--python", &python]);
