@@ -12,7 +12,7 @@ use super::PhantomFormat;
 /// An open file.
 pub(super) enum VoxelWriter {
     Plain(BufWriter<File>),
-    Gzip(GzEncoder<BufWriter<File>>),
+    Gzip(Box<GzEncoder<BufWriter<File>>>),
 }
 
 impl VoxelWriter {
@@ -24,12 +24,12 @@ impl VoxelWriter {
         Ok(match format {
             PhantomFormat::Nrrd => {
                 file.write_all(header)?;
-                Self::Gzip(gzip(file))
+                Self::Gzip(Box::new(gzip(file)))
             }
             PhantomFormat::NiftiGz => {
                 let mut file = gzip(file);
                 file.write_all(header)?;
-                Self::Gzip(file)
+                Self::Gzip(Box::new(file))
             }
             PhantomFormat::NrrdRaw | PhantomFormat::Nifti => {
                 file.write_all(header)?;
