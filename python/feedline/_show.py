@@ -109,7 +109,8 @@ def _of_file(path: Path, mask: str | None) -> Found:
     if _ends(path.name, _TABLES):
         return Found("volumes", volumes(path, mask))
     if _ends(path.name, _PICTURES):
-        return Found("images", images([path]))
+        msg = f"{path} is one picture, which any viewer shows"
+        raise NotShownError(msg, f"pass the folder of pictures, {path.parent}")
     if path.suffix == ".npy":
         return Found("arrays", npy(path))
     msg = f"{path} is no file that can be shown"
@@ -154,9 +155,6 @@ def show(request: Mapping[str, Any], progress: Callable[[int, int], object]) -> 
     if out.suffix.lower() not in (".png", ".html"):
         msg = f"cannot write {out}: a picture ends in .png, a page in .html"
         raise NotShownError(msg, "pass --out NAME.png or --out NAME.html")
-    if out.exists() and out.samefile(request["source"]):
-        msg = f"{out} is what is to be shown, and would be replaced"
-        raise NotShownError(msg, "pass another --out")
     kind, pipeline = opened(request["source"], request["mask"])
     pipeline = _windowed(pipeline, request["window"])
     places = _places(pipeline, request)
@@ -182,7 +180,7 @@ def _windowed(pipeline: Pipeline, window: list[float] | None) -> Pipeline:
         msg = "a window is for volumes, and these are none"
         raise NotShownError(msg, "leave --window out")
     low, high = window
-    return pipeline.window(low, high)
+    return pipeline.window((low + high) / 2, high - low)
 
 
 def _places(pipeline: Pipeline, request: Mapping[str, Any]) -> list[int]:

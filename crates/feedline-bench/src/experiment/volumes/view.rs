@@ -142,10 +142,14 @@ fn by_batch(results: &Results, cells: &[Cell<'_>], contestant: &Level) -> Option
         Some(rate(many)? / rate(few)?)
     };
     let (first, last) = (gain(small)?, gain(large)?);
-    let published = if first > last { "as published" } else { "published was the reverse" };
+    let here = match last / first - 1.0 {
+        change if change < -NEAR_BEST => "so it is here",
+        change if change > NEAR_BEST => "here they gain more",
+        _ => "here there is no difference",
+    };
     Some(format!(
         "{contestant}, {few} to {many} workers: {} times the throughput at batch {small}, {} times at batch {large} \
-         ({published}: large batches gain less).",
+         (published: large batches gain less; {here}).",
         units::digits(first),
         units::digits(last)
     ))
