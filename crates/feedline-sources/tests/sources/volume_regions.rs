@@ -113,6 +113,30 @@ fn after_the_first_time_only_the_pieces_around_a_patch_are_read() {
 }
 
 #[test]
+fn a_stream_of_one_block_can_be_restarted_within_it() {
+    use std::io::Write;
+    let folders = Folders::new();
+    let (_, numbers) = noisy([128, 128, 128]);
+    let header = NiftiFile::new(&[128, 128, 128], 4);
+    let raw = header.with(&bytes(&numbers, VoxelType::I16, false));
+    // At its fastest zlib-rs, as zlib-ng, makes a single block with the fixed codes.
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(1));
+    encoder.write_all(&raw).unwrap();
+    let file = encoder.finish().unwrap();
+    folders.write("a.nii.gz", &file);
+    let volume = folders.open("a.nii.gz");
+    assert_eq!(all(&volume).unwrap(), numbers);
+    assert_eq!(all(&volume).unwrap(), numbers);
+    for start in (0..118).step_by(7) {
+        let region = Region { start: [start, 40, 40], shape: [10, 40, 40] };
+        let mut out = Vec::new();
+        let read = volume.read(0, region, &mut out).unwrap();
+        assert!(read < file.len() as u64 / 4, "{read} of {}", file.len());
+        assert_eq!(part(&volume, region).unwrap(), cut(&numbers, SHAPE, region));
+    }
+}
+
+#[test]
 fn without_a_folder_for_tables_the_numbers_are_the_same() {
     let folders = Folders::new();
     let (volume, numbers, region) = packed(&folders);
@@ -227,9 +251,12 @@ fn blocks_of_every_kind_can_be_restarted_at() {
         let volume = folders.open("a.mha");
         assert_eq!(all(&volume).unwrap(), noise, "level {level}");
         assert_eq!(all(&volume).unwrap(), noise, "level {level}, by the table");
+        let length = std::fs::metadata(volume.path()).unwrap().len();
         for start in [0, 17, 40, 95] {
             let region = Region { start: [start, 20, 9], shape: [1, 50, 60] };
             assert_eq!(part(&volume, region).unwrap(), cut(&noise, [z, y, x], region));
+            let read = volume.read(0, region, &mut Vec::new()).unwrap();
+            assert!(read < length / 2, "level {level}: {read} of {length}");
         }
     }
     // Nothing but zeros: a thousandth of the size, in few blocks.

@@ -3,13 +3,28 @@
 //! | file | what |
 //! | --- | --- |
 //! | `block_stream.rs` | zlib-rs, block by block |
+//! | `fixed_block.rs` | where codes begin in blocks that are too long |
 //! | `scan.rs` | the first time: all of the file, and its restart points on the way |
 //! | `points.rs`, `table_file.rs` | restart points, and where they are kept |
 //! | `sparse.rs` | of the bytes before a restart point, those that are needed |
 //! | `pieces.rs` | every other time: the pieces that are touched |
 //! | `spliced.rs` | one piece, by libdeflate |
+//!
+//! # Which inflater
+//!
+//! 52 MB of CT-like int16 in memory, one core of an AMD EPYC, nobody else at work, best of three:
+//!
+//! | inflater | packed by zlib-rs, level 6 (0.38) | level 1 (0.63) |
+//! | --- | ---: | ---: |
+//! | libdeflate, one call | 1320 MB/s | 930 MB/s |
+//! | zlib-rs, one call | 1030 MB/s | 810 MB/s |
+//! | zlib-rs, as a stream of gzip, with its checksum | 770 MB/s | 570 MB/s |
+//!
+//! libdeflate takes whole streams only, so the first time it is zlib-rs, which stops at blocks, and from then on
+//! libdeflate, which is given pieces as whole streams.
 
 mod block_stream;
+mod fixed_block;
 mod pieces;
 mod points;
 mod scan;

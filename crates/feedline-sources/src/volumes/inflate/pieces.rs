@@ -7,6 +7,7 @@ use twox_hash::XxHash3_64;
 
 use super::Deflated;
 use super::points::RestartPoint;
+use super::spliced::Bits;
 use super::table_file::OpenTable;
 use crate::read_at::append_at;
 use crate::volumes::error::VolumeProblem;
@@ -112,7 +113,7 @@ fn inflate(
     if length > LONGEST {
         return Ok(None);
     }
-    let start = first.first_bit / 8;
+    let start = first.read_from() / 8;
     let bytes = (last.end_bit.div_ceil(8) - start) as usize;
     stage(Stage::Load);
     packed.clear();
@@ -122,8 +123,14 @@ fn inflate(
     let mut before = [0; super::points::WINDOW];
     let whole = window == 0 || table.window(first, packed_window, &mut before[..window]);
     stage(Stage::Decode);
-    let bits = (first.first_bit - start * 8, last.end_bit - start * 8);
-    if !whole || !super::spliced::inflate(packed, bits, &before[..window], inflated) {
+    let bits = Bits {
+        packed,
+        first: first.read_from() - start * 8,
+        end: last.end_bit - start * 8,
+        begins_within: first.begins_within,
+        ends_within: last.ends_within,
+    };
+    if !whole || !super::spliced::inflate(bits, &before[..window], inflated) {
         return Ok(None);
     }
     let mut rest = &inflated[window..];

@@ -3,6 +3,9 @@
 /// The farthest back that compressed data refers.
 pub(super) const WINDOW: usize = 32 << 10;
 
+/// Bits that a block of the fixed codes begins with.
+pub(super) const BLOCK_HEAD: u64 = 3;
+
 /// A piece of a stream that can be decompressed without what is before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RestartPoint {
@@ -10,6 +13,11 @@ pub(super) struct RestartPoint {
     pub(super) first_bit: u64,
     /// The bit after its last block.
     pub(super) end_bit: u64,
+    /// Whether it begins within a block, before a code, rather than before one. Only blocks of the fixed codes are
+    /// taken apart: some compressors make a single one of a whole file.
+    pub(super) begins_within: bool,
+    /// Whether it ends within a block.
+    pub(super) ends_within: bool,
     /// Its first byte, counted in what is decompressed.
     pub(super) from: u64,
     /// Bytes that it has decompressed.
@@ -28,6 +36,11 @@ pub(super) struct RestartPoint {
 impl RestartPoint {
     pub(super) fn end(&self) -> u64 {
         self.from + self.length
+    }
+
+    /// The first bit that is read: within a block, room is needed for the head of one.
+    pub(super) fn read_from(&self) -> u64 {
+        if self.begins_within { self.first_bit.saturating_sub(BLOCK_HEAD) } else { self.first_bit }
     }
 }
 
@@ -51,6 +64,7 @@ impl RestartPoints {
             let fits = point.from == at
                 && point.first_bit >= bit
                 && point.end_bit >= point.first_bit
+                && (point.first_bit >= BLOCK_HEAD || !point.begins_within)
                 && point.end_bit <= file.saturating_mul(8)
                 && point.window as usize <= WINDOW
                 && u64::from(point.window) <= point.from

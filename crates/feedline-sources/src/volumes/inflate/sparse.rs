@@ -7,7 +7,7 @@
 use flate2::{Decompress, FlushDecompress};
 
 use super::points::WINDOW;
-use super::spliced::splice;
+use super::spliced::{Bits, splice};
 
 /// What two windows tell of a byte's number.
 fn low(number: usize) -> u8 {
@@ -27,20 +27,18 @@ pub(super) struct Sparse {
 }
 
 impl Sparse {
-    /// Sets those bytes of `window` to 0 that a piece does not refer to, whose first block begins at bit `first` of
-    /// `packed`, and whose first bytes are `content`: as far as the window can be referred to from.
-    pub(super) fn clear(&mut self, packed: &[u8], first: u64, window: &mut [u8], content: &[u8]) {
+    /// Sets those bytes of `window` to 0 that a piece does not refer to. Of the piece, `bits` are the beginning, and
+    /// `content` the first bytes: as far as the window can be referred to from.
+    pub(super) fn clear(&mut self, bits: Bits<'_>, window: &mut [u8], content: &[u8]) {
         let content = &content[..content.len().min(WINDOW)];
         let length = window.len();
         for (out, number) in self.out.iter_mut().zip([low, high]) {
             let told: Vec<u8> = (0..length).map(number).collect();
-            let end = packed.len() as u64 * 8;
-            splice(packed, first, end, &told, &mut self.stream);
+            splice(bits, &told, &mut self.stream);
             out.resize(length + content.len(), 0);
-            let inflated =
-                Decompress::new(false).decompress(&self.stream, out, FlushDecompress::None);
-            let whole = inflated.is_ok() && whole(out, length, number);
-            if !whole {
+            let mut inflater = Decompress::new(false);
+            let inflated = inflater.decompress(&self.stream, out, FlushDecompress::None);
+            if inflated.is_err() || inflater.total_out() != out.len() as u64 {
                 // It keeps all of them.
                 return;
             }
@@ -63,9 +61,4 @@ impl Sparse {
             }
         }
     }
-}
-
-/// Whether the window came out.
-fn whole(out: &[u8], length: usize, number: fn(usize) -> u8) -> bool {
-    out[..length].last() == length.checked_sub(1).map(number).as_ref()
 }

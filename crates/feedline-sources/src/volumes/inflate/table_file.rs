@@ -1,7 +1,7 @@
 //! Restart points kept on disk, so that a file is read from front to back once.
 //!
 //! ```text
-//! magic "FLZRAN01"   bytes of what follows up to the windows, and their checksum (xxh3)
+//! magic "FLZRAN02"   bytes of what follows up to the windows, and their checksum (xxh3)
 //! what it is about   path, length, time of change, inode; where in the file the stream begins; when it was made
 //! the points         numbers as 8 bytes, little-endian; each with the checksum of its window and its content
 //! the windows        packed; read one by one when they are needed
@@ -23,7 +23,7 @@ use crate::read_at::{append_at, open_plain, read_exact_at};
 use crate::stamp::Stamp;
 use crate::volumes::kept::{About, NumberReader, put};
 
-const MAGIC: &[u8; 8] = b"FLZRAN01";
+const MAGIC: &[u8; 8] = b"FLZRAN02";
 /// Magic, length and checksum.
 const HEADER: usize = 24;
 
@@ -79,6 +79,8 @@ impl TableFile {
             for number in [
                 point.first_bit,
                 point.end_bit,
+                u64::from(point.begins_within),
+                u64::from(point.ends_within),
                 point.from,
                 point.length,
                 point.checksum,
@@ -109,12 +111,14 @@ impl TableFile {
 }
 
 fn points(from: &mut NumberReader<'_>) -> Option<RestartPoints> {
-    let count = from.count(9 * 8)?;
+    let count = from.count(11 * 8)?;
     let mut points = Vec::with_capacity(count);
     for _ in 0..count {
         points.push(RestartPoint {
             first_bit: from.number()?,
             end_bit: from.number()?,
+            begins_within: from.number()? != 0,
+            ends_within: from.number()? != 0,
             from: from.number()?,
             length: from.number()?,
             checksum: from.number()?,
