@@ -178,7 +178,7 @@ def test_the_report_recommends_a_setting_and_predicts(held):
     for name in ("torch+monai", "torch+nibabel", "feedline"):
         assert any(it.startswith(f"Recommended for {name}: ") for it in summary["verdict"])
     assert "predicted patches/s" in printed
-    names = [group["group"] for group in summary["model"]["groups"]]
+    names = [group["group"]["contestants"] for group in summary["model"]["groups"]]
     assert names == ["torch+monai", "torch+nibabel", "feedline"]
     page = (out / "report.html").read_text()
     for title in ("Throughput by batch and workers", "Preprocessing of a volume", "first pass"):

@@ -123,8 +123,9 @@ class Driver:
                     digest.update(array)
                     saved[name].append(array.copy())
         loading.figures()
+        arrays: dict[str, Any] = {name: np.concatenate(it) for name, it in saved.items() if it}
         with Path(request["to"]).open("wb") as file:
-            np.savez(file, **{name: np.concatenate(it) for name, it in saved.items() if it})
+            np.savez(file, **arrays)
         return {"digest": digest.finish()}
 
     def _difference(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,28 +85,19 @@ class MonaiPatches(PlainPatches):
 
     def ready(self) -> None:
         """Import MONAI and make the transforms."""
-        from monai.transforms import (
-            CenterSpatialCropd,
-            Compose,
-            EnsureChannelFirstd,
-            LoadImaged,
-            NormalizeIntensityd,
-            RandSpatialCropd,
-        )
-
+        monai: Any = importlib.import_module("monai.transforms")
         keys = ["image", "mask"]
         size = self.patch[::-1]
-        crop: Any
         if self.place == "center":
-            crop = CenterSpatialCropd(keys, size)
+            crop = monai.CenterSpatialCropd(keys, size)
         else:
-            crop = RandSpatialCropd(keys, size, random_size=False)
-        self._transform = Compose(
+            crop = monai.RandSpatialCropd(keys, size, random_size=False)
+        self._transform = monai.Compose(
             [
-                LoadImaged(keys),
-                EnsureChannelFirstd(keys),
+                monai.LoadImaged(keys),
+                monai.EnsureChannelFirstd(keys),
                 crop,
-                NormalizeIntensityd("image"),
+                monai.NormalizeIntensityd("image"),
             ]
         )
 
@@ -133,12 +124,8 @@ def _is_nrrd(path: str) -> bool:
 def _read(path: str) -> Any:  # noqa: ANN401 - an array, or what is sliced like one
     """Return what can be cut along x, y and z."""
     if _is_nrrd(path):
-        import nrrd
-
-        return nrrd.read(path)[0]
-    import nibabel
-
-    proxy: Any = nibabel.load(path).dataobj  # type: ignore[attr-defined]
+        return importlib.import_module("nrrd").read(path)[0]
+    proxy = importlib.import_module("nibabel").load(path).dataobj
     # Of a file as it is the patch alone is read. In gzip each jump is a read through Python, and
     # all that lies before is inflated anyway.
     return np.asanyarray(proxy) if path.endswith(".gz") else proxy

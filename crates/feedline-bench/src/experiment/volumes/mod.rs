@@ -79,7 +79,7 @@ impl ExperimentSettings for VolumeSettings {
             contestants: all.map(str::to_owned).to_vec(),
             workers: vec![1, 2, 4, 8],
             batch_sizes: (1..=8).collect(),
-            samples: 32,
+            samples: 64,
             patch: vec![96, 96, 48],
             volumes: 16,
             size: vec![128, 128, 64],
@@ -260,6 +260,7 @@ impl Experiment for Study {
         self.loaders = Loaders::start(&self.settings.contestants, self.are_demanded, session)?;
         self.tables = session.cache.join("volume-tables");
         self.settings.cache.prepare_files(&self.cases.files());
+        self.cases.settle();
         self.first_pass(session)
     }
 
