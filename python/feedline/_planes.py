@@ -64,7 +64,7 @@ def pictures(row: Sequence[Any], placed: Placed, flat: int | None, patches: int)
     patches
         How many patches are drawn.
     """
-    image = np.asarray(row[0], np.float32)
+    image: npt.NDArray[Any] = np.asarray(row[0], np.float32)
     mask = None if len(row) < 2 else np.asarray(row[1])
     axes = 4 if flat is None else 3
     if image.ndim == axes:
@@ -75,7 +75,7 @@ def pictures(row: Sequence[Any], placed: Placed, flat: int | None, patches: int)
         if flat is not None:
             first = np.expand_dims(first, flat)
             labels = None if labels is None else np.expand_dims(labels, flat)
-        scaled = _scaled(first)
+        scaled: npt.NDArray[Any] = _scaled(first)
         for axis in range(3) if flat is None else [flat]:
             at = _place(first.shape[axis], labels, axis)
             drawn.append(_held(scaled.take(at, axis), placed, axis))

@@ -96,7 +96,7 @@ def volumes(
     else:
         cases = _listed(where, mask)
         stage = f"volumes({len(cases)} case{'s' if len(cases) != 1 else ''})"
-    settings = {
+    settings: dict[str, object] = {
         "cache": None if cache is None else str(Path(cache).absolute()),
         "max_bytes": _arguments.size("max_bytes", max_bytes),
     }

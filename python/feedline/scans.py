@@ -180,7 +180,7 @@ class Volumes(VolumeOperations, Pipeline):  # type: ignore[misc]
         """
         return self._with(padded=True)
 
-    def images(self, *arguments: object, **settings: object) -> NoReturn:  # type: ignore[override]
+    def images(self, *arguments: object, **settings: object) -> NoReturn:
         """Refuse: volumes are no pictures, and have operations of their own."""
         del arguments, settings
         self._refuse("images")

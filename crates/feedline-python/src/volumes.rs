@@ -30,6 +30,9 @@ use crate::{encoded, errors};
 /// A case: its name, the files of its image, the file of its mask.
 pub(crate) type Case = (String, Vec<PathBuf>, Option<PathBuf>);
 
+/// The same as Python gets it.
+type CaseNames = (String, Vec<OsString>, Option<OsString>);
+
 /// A header: name, images, mask, shape, channels, spacing, affine, orientation, dtype.
 pub(crate) type HeaderTuple = (
     String,
@@ -62,7 +65,7 @@ pub(crate) fn volume_cases(
     layout: &str,
     path: PathBuf,
     mask: Option<PathBuf>,
-) -> PyResult<Vec<(String, Vec<OsString>, Option<OsString>)>> {
+) -> PyResult<Vec<CaseNames>> {
     #[derive(Copy, Clone)]
     enum Kind {
         Folder,
