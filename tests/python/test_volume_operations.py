@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import feedline
 import scans
@@ -224,31 +226,62 @@ def test_random_low_resolution_with_one_choice_is_that_of_monai(case, zoom):
     check(volumes.random_low_resolution(1.0, zoom)[0], wanted, mask[None], 1e-5)
 
 
-def test_a_chain_is_its_parts_one_after_the_other(case):
-    volumes, _, _ = case
-    codes, spacing, size = "RAS", (1.6, 1.0, 1.0), (16, 20, 18)
-    image = placed("Orientation", codes, case=case, mode="bilinear")
-    assert volumes.reorient(codes)[0][0].shape == image.shape
-    made = volumes.reorient(codes).resample(spacing).pad(size).center_crop(size)
-    (step,) = made.drawn(0)[0]
-    assert step[0] == "move", "one resampling, not four"
+@pytest.mark.parametrize("spacing", [(1.6, 1.0, 1.0), (0.8, 0.5, 0.45)])
+@pytest.mark.parametrize("size", [(16, 20, 18), (40, 12, 50)])
+def test_a_chain_is_its_parts_one_after_the_other(case, spacing, size):
     import torch
 
-    header = volumes.headers[0]
+    volumes, image, _ = case
+    made = volumes.reorient("RAS").resample(spacing).pad(size).center_crop(size)
     meta = scans.quiet(__import__, "monai.data").data.MetaTensor
     tensor = meta(
-        torch.from_numpy(case[1].transpose(0, 3, 2, 1).copy()),
-        affine=torch.from_numpy(scans.backwards(header.affine)),
+        torch.from_numpy(image.transpose(0, 3, 2, 1).copy()),
+        affine=torch.from_numpy(scans.backwards(volumes.headers[0].affine)),
     )
-    chain = [
-        scans.quiet(monai().Orientation, codes),
+    for transform in (
+        scans.quiet(monai().Orientation, "RAS"),
         scans.quiet(monai().Spacing, pixdim=spacing[::-1], padding_mode="border"),
         scans.quiet(monai().SpatialPad, size[::-1]),
         scans.quiet(monai().CenterSpatialCrop, size[::-1]),
-    ]
-    for transform in chain:
+    ):
         tensor = scans.quiet(transform, tensor)
     check(made[0], np.asarray(tensor).transpose(0, 3, 2, 1), close=2e-5)
+
+
+def test_moves_that_follow_each_other_are_one_resampling(case):
+    moves = case[0].reorient("RAS").resample(1.0).random_crop(8).random_affine(1.0, 20)
+    assert [name for name, _ in moves.random_flip(1.0).rot90(1).drawn(0)[0]] == ["move"]
+
+
+# Each is exact, so that nothing may depend on what they are joined with.
+EXACT = st.one_of(
+    st.builds(lambda axes: ("flip", (axes,)), st.sampled_from([(0,), (1, 2), (0, 1, 2)])),
+    st.builds(
+        lambda k, axes: ("rot90", (k, axes)), st.integers(1, 3), st.sampled_from([(0, 1), (1, 2)])
+    ),
+    st.builds(
+        lambda size, mode, value: ("pad", (size, mode, value)),
+        st.tuples(*[st.integers(1, 30)] * 3),
+        st.sampled_from(["constant", "edge"]),
+        st.sampled_from([0.0, 5.0]),
+    ),
+    st.builds(lambda size: ("center_crop", (size,)), st.integers(1, 12)),
+    st.builds(lambda codes: ("reorient", (codes,)), st.sampled_from(["RAS", "PIR", "LSA"])),
+)
+
+
+@given(st.lists(EXACT, min_size=2, max_size=5))
+def test_joined_moves_do_what_they_do_one_by_one(case, calls):
+    joined = apart = case[0]
+    for name, arguments in calls:
+        if name == "center_crop":
+            # Larger than it at any rate, whatever came before.
+            joined, apart = joined.pad(arguments[0]), apart.pad(arguments[0])
+        joined = getattr(joined, name)(*arguments)
+        # What changes numbers is done when it is its turn.
+        apart = getattr(apart, name)(*arguments).random_brightness(1.0, 1.0)
+    for one, other in zip(joined[0], apart[0], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 # ---- what cannot be

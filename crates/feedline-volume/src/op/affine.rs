@@ -151,7 +151,8 @@ impl Operation for RandomAffine {
         let about = Map::about(whole.linear, center, center);
         let offset = std::array::from_fn(|axis| about.offset[axis] + whole.offset[axis]);
         let step = Move::new(shape, shape, Map { offset, ..about });
-        actions.push(Action::Move(Move { fill: self.fill, labels: self.labels, ..step }));
+        let (fill, labels) = (self.fill, self.labels);
+        actions.push(Action::Move(Move { fill, labels, around: true, ..step }));
         Ok(())
     }
 }
