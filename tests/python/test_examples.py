@@ -47,6 +47,14 @@ def test_training_on_photographs_learns_with_both_loaders(out):
     assert max(torch) > LEARNED
 
 
+def test_training_on_volumes_finds_the_organ(out):
+    text = said(out, "train_volumes")
+    shares = re.findall(r"Dice of the organ ([\d.]+)%", text)
+    assert len(shares) == 8
+    # The organ is a tenth of a scan: all called organ would have a Dice of less than 20 %.
+    assert float(shares[-1]) > 50
+
+
 def test_the_script_has_the_same_losses_with_one_import_changed(out):
     text = said(out, "dropin")
     assert "+ from feedline.torch import DataLoader" in text
@@ -107,6 +115,15 @@ def test_too_few_photographs_are_refused(out):
     )
     assert done.returncode == 2
     assert "--count must be at least 16, got 3" in done.stderr
+
+
+def test_too_few_scans_are_refused(out):
+    command = [sys.executable, EXAMPLES / "scans.py", "--count", "2"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=out
+    )
+    assert done.returncode == 2
+    assert "--count must be at least 3, got 2" in done.stderr
 
 
 def test_the_readme_has_a_line_for_every_example():
