@@ -28,6 +28,7 @@ from feedline.pipeline import Pipeline
 from feedline.randomness import rng
 from feedline.shards import tar
 from feedline.sources import arrays, npy
+from feedline.tables import parquet
 
 __all__ = [
     "Array",
@@ -45,6 +46,7 @@ __all__ = [
     "merge_states",
     "mix",
     "npy",
+    "parquet",
     "rng",
     "tar",
 ]

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `source.rs`, `in_memory.rs` | datasets, and arrays that Python holds |
 //! | `encoded.rs` | opening folders and shards, with progress |
+//! | `tables.rs` | opening tables |
 //! | `settings.rs` | what is passed by name, in dicts |
 //! | `pictures.rs` | image operations, and the dataset they make |
 //! | `function.rs`, `value.rs`, `record.rs` | samples to a Python function and back |
@@ -54,6 +55,8 @@ mod settings;
 mod source;
 mod state;
 mod sync;
+#[cfg(feature = "tables")]
+mod tables;
 mod trace;
 #[cfg(target_os = "linux")]
 mod transport;
@@ -99,6 +102,9 @@ pub mod _feedline {
     use crate::source::Source;
     #[pymodule_export]
     use crate::state::{NativeBatchSampler, current_sample, merge_states};
+    #[cfg(feature = "tables")]
+    #[pymodule_export]
+    use crate::tables::open_table;
     #[pymodule_export]
     use crate::trace::Trace;
     #[cfg(target_os = "linux")]

@@ -91,6 +91,16 @@ impl Source {
         Source { encoded: Some(encoded), windows, classes, ..Source::of(dataset) }
     }
 
+    /// Rows of a table: as they are, and as what decodes their bytes takes them.
+    #[cfg(feature = "tables")]
+    pub(crate) fn of_table(
+        dataset: impl Dataset,
+        encoded: Option<Arc<dyn Encoded>>,
+        windows: Option<(Arc<[u64]>, u64)>,
+    ) -> Source {
+        Source { encoded, windows, ..Source::of(dataset) }
+    }
+
     /// A dataset with this one's samples, in its order, made into something else.
     pub(crate) fn then(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
         let (functions, windows) = (self.functions.clone_ref(py), self.windows.clone());

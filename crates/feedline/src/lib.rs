@@ -83,6 +83,9 @@ pub use feedline_model as model;
 pub use feedline_ops as ops;
 #[doc(inline)]
 pub use feedline_sources as sources;
+#[cfg(feature = "tables")]
+#[doc(inline)]
+pub use feedline_tables as tables;
 #[cfg(feature = "volume")]
 pub use feedline_volume as volume;
 #[cfg(feature = "progress")]
