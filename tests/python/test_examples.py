@@ -70,6 +70,17 @@ def test_a_killed_training_uses_each_photograph_once(out):
     assert "the weights of an undisturbed run, bit by bit" in text
 
 
+def test_training_on_reviews_learns_the_words_that_tell(out):
+    text = said(out, "train_sentiment")
+    assert accuracies(text)[-1] > 70, "a guess is right in 50 % of the cases"
+    negative, positive = (
+        re.search(rf"^{kind}: (.*)$", text, re.MULTILINE)[1].split(", ")
+        for kind in ("negative", "positive")
+    )
+    assert {"bad", "worst", "awful", "boring", "terrible"} & set(negative)
+    assert {"great", "best", "excellent", "wonderful", "perfect"} & set(positive)
+
+
 def test_shards_deliver_the_same_photographs_both_ways(out):
     text = said(out, "shards")
     assert "192 photographs in 8 shards" in text

@@ -116,13 +116,31 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: u64,
 
-    /// What every pixel depends on.
+    /// What every pixel and every word depends on.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
     /// Folders that pictures are spread over.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) classes: u64,
+
+    /// How reviews are laid out.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) form: ReviewForm,
+}
+
+/// How `reviews` are laid out; the first half is for training, the second for testing.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum ReviewForm {
+    /// A file each in train/pos, train/neg, test/pos and test/neg, as IMDB's.
+    #[default]
+    Folders,
+    /// A line each in train.txt and test.txt, with train-labels.npy and test-labels.npy.
+    Lines,
+    /// train.csv and test.csv, with the columns text, label and stars.
+    Csv,
+    /// train.jsonl and test.jsonl, with text, label, meta.stars and meta.words.
+    Jsonl,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -131,6 +149,8 @@ pub(crate) enum DataKind {
     Images,
     /// One .npy file of float32 (3, 224, 224) for each sample.
     Preprocessed,
+    /// Film reviews of about 230 words, positive or negative, as IMDB's.
+    Reviews,
 }
 
 /// Redraw the report of a folder of results, or say what changed between two.

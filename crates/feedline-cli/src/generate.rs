@@ -7,7 +7,7 @@ use anyhow::Context;
 use feedline_bench::experiment::{ExperimentError, SessionEvent};
 use feedline_bench::generate::{self, DataSpec};
 
-use crate::arguments::{DataKind, Generate};
+use crate::arguments::{DataKind, Generate, ReviewForm};
 use crate::bench::{Interrupts, explain, print};
 use crate::printer::Printer;
 use crate::progress::RunBar;
@@ -15,10 +15,11 @@ use crate::{Exit, Trouble};
 
 /// Makes a data set.
 pub(crate) fn generate(arguments: Generate, printer: &Printer) -> Result<Exit, Trouble> {
-    let Generate { kind, out, count, seed, classes } = arguments;
+    let Generate { kind, out, count, seed, classes, form } = arguments;
     let (kind, what) = match kind {
         DataKind::Images => (generate::DataKind::Images, "pictures"),
         DataKind::Preprocessed => (generate::DataKind::Preprocessed, "samples"),
+        DataKind::Reviews => (generate::DataKind::Reviews(form_of(form)), "reviews"),
     };
     let spec = DataSpec { kind, count, seed, classes };
     let folder = out.unwrap_or_else(|| spec.folder_name().into());
@@ -40,6 +41,15 @@ pub(crate) fn generate(arguments: Generate, printer: &Printer) -> Result<Exit, T
         error => explain(error),
     })?;
     let mean = bytes as f64 / count as f64 / 1e3;
-    let folder = folder.display();
-    print(printer, &format!("{count} {what} of {mean:.0} KB on average in {folder}\n"))
+    let (folder, digits) = (folder.display(), usize::from(mean < 10.0));
+    print(printer, &format!("{count} {what} of {mean:.digits$} KB on average in {folder}\n"))
+}
+
+fn form_of(form: ReviewForm) -> generate::ReviewForm {
+    match form {
+        ReviewForm::Folders => generate::ReviewForm::Folders,
+        ReviewForm::Lines => generate::ReviewForm::Lines,
+        ReviewForm::Csv => generate::ReviewForm::Csv,
+        ReviewForm::Jsonl => generate::ReviewForm::Jsonl,
+    }
 }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from feedline.bench.requests import Contestant
+    from feedline.bench.training import Training
 
 #: Waits of so many batches are told one by one.
 MOST_WAITS = 256
@@ -39,6 +40,7 @@ DISTRIBUTIONS = (
     "torch",
     "torchvision",
     "torchdata",
+    "datasets",
     "spdl",
     "grain",
     "tensorflow",
@@ -66,6 +68,7 @@ class Driver:
             "save": self._save,
             "difference": self._difference,
             "transport": self._transport,
+            "pinning": self._pinning,
         }
         return actions[request["do"]](request)
 
@@ -96,6 +99,7 @@ class Driver:
             batch_size=request["batch_size"],
             batches=request["batches"],
             trace=request["trace"],
+            pin_memory=request["pin_memory"],
         )
         return self._contestants[name], load_request
 
@@ -104,16 +108,30 @@ class Driver:
             msg = "nothing is ready; ask to load first"
             raise ValueError(msg)
         (loading, load_request, request), self._ready = self._ready, None
+        training = self._training(request)
         before = _switches()
-        timed = TimedPass(loading.load, load_request, request["step_s"], request["trace"])
+        timed = TimedPass(loading.load, load_request, request["step_s"], request["trace"], training)
         switched = [now - then for now, then in zip(_switches(), before, strict=True)]
-        return {**timed.answer(loading.figures()), "switches": switched}
+        answer = timed.answer(loading.figures())
+        if load_request.described["kind"] == "reviews" and timed.items:
+            epoch = load_request.workload.size or timed.items
+            answer["figures"]["epoch_s"] = answer["seconds"] * epoch / timed.items
+        return {**answer, "switches": switched}
+
+    def _training(self, request: Mapping[str, Any]) -> Training | None:
+        if request["model"] is None:
+            return None
+        from feedline.bench.training import Training
+
+        return Training(request["model"], request["workload"]["vocabulary"])
 
     def _save(self, request: Mapping[str, Any]) -> dict[str, Any]:
         loading, load_request = self._prepare(request)
         digest, values = Digest(), []
         for batch in loading.load(load_request):
             array = np.asarray(batch.values)
+            if batch.labels is not None:
+                array = np.concatenate([array, np.asarray(batch.labels)[:, None]], axis=1)
             digest.update(array)
             values.append(array.copy())
         loading.figures()
@@ -133,6 +151,11 @@ class Driver:
 
         return measure(request["way"], request["format"], request["bytes"], request["seconds"])
 
+    def _pinning(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        from feedline.bench.training import pinning_warning
+
+        return {"warning": pinning_warning()}
+
 
 class TimedPass:
     """One pass over all batches, timed at every step."""
@@ -143,9 +166,11 @@ class TimedPass:
         load_request: LoadRequest,
         step_s: float,
         traced: int,
+        training: Training | None = None,
     ) -> None:
         self.items = self.bytes = 0
         self._step_s = step_s
+        self._training = training
         self._traced = traced
         self._traces: list[Any] = []
         self._collated_s: list[float] = []
@@ -171,6 +196,8 @@ class TimedPass:
                 self._traces.append(batch.trace)
             if batch.collated_s is not None:
                 self._collated_s.append(batch.collated_s)
+            if self._training is not None:
+                self._training.step(batch)
             del batch
             if self._step_s > 0:
                 time.sleep(self._step_s)
@@ -182,6 +209,7 @@ class TimedPass:
             "end_s": self._end_s,
             "step_s": self._step_s,
             **told,
+            **(self._training.figures() if self._training is not None else {}),
         }
         if self._waits_s:
             figures["first_batch_s"] = self._started - self._began + self._waits_s[0]

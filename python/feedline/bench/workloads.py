@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from feedline.bench.reviews import Reviews
 from feedline.image_operations.finish import IMAGENET_MEAN, IMAGENET_STD
 
 if TYPE_CHECKING:
@@ -155,7 +156,12 @@ def workload(described: Mapping[str, Any]) -> Workload:
     """
     parameters = dict(described)
     kind = parameters.pop("kind")
-    kinds: dict[str, Any] = {"delay": Delay, "images": ImageFolders, "preprocessed": Preprocessed}
+    kinds: dict[str, Any] = {
+        "delay": Delay,
+        "images": ImageFolders,
+        "preprocessed": Preprocessed,
+        "reviews": Reviews,
+    }
     if kind not in kinds:
         msg = f"no workload {kind!r}; there are: {', '.join(kinds)}"
         raise ValueError(msg)

@@ -9,6 +9,7 @@
 //! {"do": "go"}                              -> {"seconds": ..., "items": ..., ...}
 //! {"do": "save", "to": path, ...}           -> {"digest": ...}
 //! {"do": "difference", "of": [a, b]}        -> {"mean": ..., "max": ...}
+//! {"do": "pinning"}                         -> {"warning": ...}
 //! ```
 //!
 //! An answer `{"error": ...}` is a failure of that request alone. Between `ready` and `go` the child waits:

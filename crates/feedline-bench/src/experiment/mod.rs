@@ -13,6 +13,7 @@
 //! | `transport.rs` | what it costs to hand data over |
 //! | `storage.rs` | what reading patterns cost, by concurrency |
 //! | `compare/` | feedline against its peers |
+//! | `text/` | batch size, workers and page-locked memory on review sentiment |
 //!
 //! Loaders run in child processes ([`driver`]), so that the process tree of each is its own.
 
@@ -30,6 +31,7 @@ mod schedulers;
 mod session;
 mod settings;
 mod storage;
+mod text;
 mod transport;
 mod view;
 mod workers;

@@ -1,10 +1,11 @@
-//! Data to measure with: photograph-like pictures and preprocessed samples, the same for the same seed.
+//! Data to measure with: photograph-like pictures, preprocessed samples and reviews, the same for the same seed.
 //!
 //! A data set is a folder with a note of what it is (`dataset.json`), written last: one that was
 //! interrupted is made again, one that is there is used as it is.
 
 mod picture;
 mod random;
+mod reviews;
 
 use std::fs;
 use std::io::Write;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::ExperimentError;
 use picture::SyntheticPicture;
 pub(crate) use random::SplitMix;
+pub use reviews::ReviewForm;
 
 /// JPEG quality at which pictures of this kind have about 117 KB, as those of the published study.
 const QUALITY: u8 = 97;
@@ -36,6 +38,8 @@ pub enum DataKind {
     Images,
     /// One `.npy` file of float32 (3, 224, 224) for each sample.
     Preprocessed,
+    /// Film reviews of about 230 words that are positive or negative, as IMDB's.
+    Reviews(ReviewForm),
 }
 
 /// A data set to be made.
@@ -57,6 +61,9 @@ impl DataSpec {
         let kind = match self.kind {
             DataKind::Images => "images",
             DataKind::Preprocessed => "preprocessed",
+            DataKind::Reviews(form) => {
+                return format!("reviews{}-{}-seed{}", form.suffix(), self.count, self.seed);
+            }
         };
         format!("{kind}-{}-seed{}", self.count, self.seed)
     }
@@ -76,16 +83,29 @@ impl DataSpec {
         if let Some(bytes) = self.bytes_there(&note) {
             return Ok(bytes);
         }
+        if let DataKind::Reviews(_) = self.kind {
+            reviews::check(self.count)?;
+        }
         // A class without a picture would be refused by most readers.
         let classes = match self.kind {
             DataKind::Images => self.classes.clamp(1, self.count.max(1)),
-            DataKind::Preprocessed => 0,
+            DataKind::Preprocessed | DataKind::Reviews(_) => 0,
         };
         let folders = (0..classes).map(|class| folder.join(class_name(class)));
-        for path in folders.chain([folder.to_owned()]) {
+        let labels = match self.kind {
+            DataKind::Reviews(form) => form.folders(),
+            _ => &[],
+        };
+        let labels = labels.iter().map(|label| folder.join(label));
+        for path in folders.chain(labels).chain([folder.to_owned()]) {
             fs::create_dir_all(&path).map_err(|e| cannot("create the folder", &path, e))?;
         }
-        let bytes = self.make_all(folder, &mut progress)?;
+        let bytes = match self.kind {
+            DataKind::Reviews(form) if form != ReviewForm::Folders => {
+                reviews::write_splits(self, form, folder, &mut progress)?
+            }
+            _ => self.make_all(folder, &mut progress)?,
+        };
         let text = serde_json::json!({"spec": self, "bytes": bytes}).to_string();
         fs::write(&note, text + "\n").map_err(|e| cannot("write", &note, e))?;
         Ok(bytes)
@@ -150,12 +170,13 @@ impl DataSpec {
     }
 
     fn make_one(&self, folder: &Path, index: u64) -> Result<u64, ExperimentError> {
-        let picture = SyntheticPicture::new(self.seed, index);
+        let picture = || SyntheticPicture::new(self.seed, index);
         let (path, bytes) = match self.kind {
-            DataKind::Images => (self.picture_path(folder, index), jpeg(&picture)?),
+            DataKind::Images => (self.picture_path(folder, index), jpeg(&picture())?),
             DataKind::Preprocessed => {
-                (folder.join(format!("sample_{index:06}.npy")), preprocessed(&picture))
+                (folder.join(format!("sample_{index:06}.npy")), preprocessed(&picture()))
             }
+            DataKind::Reviews(_) => reviews::file(self, folder, index),
         };
         let mut file = fs::File::create(&path).map_err(|e| cannot("create", &path, e))?;
         file.write_all(&bytes).map_err(|e| cannot("write", &path, e))?;
@@ -188,7 +209,7 @@ fn jpeg(picture: &SyntheticPicture) -> Result<Vec<u8>, ExperimentError> {
 fn preprocessed(picture: &SyntheticPicture) -> Vec<u8> {
     let (width, height) = (usize::from(picture.width), usize::from(picture.height));
     let (left, top) = ((width - SIDE) / 2, (height - SIDE) / 2);
-    let mut bytes = npy_header([3, SIDE, SIDE]);
+    let mut bytes = npy_header("<f4", &[3, SIDE, SIDE]);
     for channel in 0..3 {
         for y in 0..SIDE {
             for x in 0..SIDE {
@@ -201,11 +222,15 @@ fn preprocessed(picture: &SyntheticPicture) -> Vec<u8> {
     bytes
 }
 
-/// The header of a float32 array: magic, version 1.0, length, a Python literal padded to 64 bytes.
-fn npy_header(shape: [usize; 3]) -> Vec<u8> {
+/// The header of an array: magic, version 1.0, length, a Python literal padded to 64 bytes.
+fn npy_header(descr: &str, shape: &[usize]) -> Vec<u8> {
     // Exactly as NumPy writes it: some readers understand no other form of the same literal.
-    let shape = shape.map(|side| side.to_string()).join(", ");
-    let mut literal = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}");
+    let shape = match shape {
+        [single] => format!("{single},"),
+        sides => sides.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let mut literal =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     let padded = (10 + literal.len() + 1).next_multiple_of(64) - 10;
     literal.push_str(&" ".repeat(padded - literal.len() - 1));
     literal.push('\n');

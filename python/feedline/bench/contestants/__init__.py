@@ -15,6 +15,7 @@ __all__ = ["NAMES", "absence", "contestant"]
 #: that finding out who can take part imports nothing.
 NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "torch": ("torch_loader", ("torch",)),
+    "datasets": ("datasets_loader", ("torch", "datasets")),
     "torchdata": ("torchdata_nodes", ("torch", "torchdata")),
     "feedline": ("feedline_loader", ()),
     "feedline.torch": ("feedline_torch", ("torch",)),

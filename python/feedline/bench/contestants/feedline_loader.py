@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 import feedline
 from feedline.bench.requests import DeliveredBatch, Traced, WorkerNumbers
+from feedline.bench.reviews import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,10 +26,11 @@ class Loading:
 
     def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
-        attach: Callable[[tuple[Any, ...]], DeliveredBatch] = _batch
+        is_text = isinstance(request.workload, Reviews)
+        attach: Callable[[tuple[Any, ...]], DeliveredBatch] = _labelled if is_text else _batch
         pipeline = self._pipeline(request)
-        if request.described["kind"] in {"images", "preprocessed"} and request.trace:
-            pipeline, attach = _traced(pipeline, request.trace)
+        if request.described["kind"] in {"images", "preprocessed", "reviews"} and request.trace:
+            pipeline, attach = _traced(pipeline, request.trace, attach)
         self._loader = feedline.Loader(
             pipeline,
             batch_size=request.batch_size,
@@ -36,11 +39,15 @@ class Loading:
             epochs=1,
             rank=0,  # all samples, wherever it is measured
             world_size=1,
+            output="torch" if is_text else "numpy",
+            pin_memory=request.pin_memory,
         )
         return map(attach, iter(self._loader))
 
     def _pipeline(self, request: LoadRequest) -> feedline.Pipeline:
         kind = request.described["kind"]
+        if isinstance(request.workload, Reviews):
+            return _reviews(request.workload, request.samples)
         if kind in {"images", "preprocessed"}:
             folder = request.described["folder"]
             files = _pictures(folder) if kind == "images" else feedline.npy(folder)
@@ -71,6 +78,14 @@ def _pictures(folder: str) -> feedline.Pipeline:
     return feedline.images(folder).resize(256).center_crop(224).normalize()
 
 
+def _reviews(reviews: Reviews, samples: int) -> feedline.Pipeline:
+    """Reviews by the vocabulary that the others get as a dict."""
+    words = feedline.Vocabulary(reviews.words())
+    order = reviews.order[np.arange(samples) % len(reviews.order)]
+    texts = feedline.text(reviews.folder).vocabulary(words).truncate(reviews.length)
+    return texts.pad(to=reviews.length, mask=False).select(order)
+
+
 def _batch(delivered: tuple[Any, ...]) -> DeliveredBatch:
     values, *rest = delivered
     # Pictures come with labels, samples made by Python code with who made them when. The driver
@@ -79,8 +94,15 @@ def _batch(delivered: tuple[Any, ...]) -> DeliveredBatch:
     return DeliveredBatch(values, trace)
 
 
+def _labelled(delivered: tuple[Any, ...]) -> DeliveredBatch:
+    values, labels = delivered
+    return DeliveredBatch(values, labels=labels)
+
+
 def _traced(
-    pipeline: feedline.Pipeline, most: int
+    pipeline: feedline.Pipeline,
+    most: int,
+    name: Callable[[tuple[Any, ...]], DeliveredBatch],
 ) -> tuple[feedline.Pipeline, Callable[[tuple[Any, ...]], DeliveredBatch]]:
     """Let native workers tell who made which sample; a batch brings what is new."""
     began = time.monotonic()
@@ -89,7 +111,7 @@ def _traced(
     def attach(delivered: tuple[Any, ...]) -> DeliveredBatch:
         rows = np.array(told.take(), np.float64).reshape(-1, 4)
         rows[:, 2:] += began
-        return DeliveredBatch(_batch(delivered).values, rows)
+        return dataclasses.replace(name(delivered), trace=rows)
 
     stages, recipe = (*pipeline._stages, "traced"), pipeline._recipe
     traced = feedline.Pipeline(source, named=pipeline._named, stages=stages, recipe=recipe)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
+from feedline.bench.contestants import review_batches
 from feedline.bench.requests import DeliveredBatch, Traced
+from feedline.bench.reviews import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +57,9 @@ class Loading:
 
     def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
+        if isinstance(request.workload, Reviews):
+            files = review_batches.ReviewFiles(request.workload, request.samples)
+            return review_batches.batches_of(review_batches.review_loader(files, request))
         return map(batch_of, iter(self.loader(request)))
 
     def figures(self) -> dict[str, float]:

@@ -18,7 +18,7 @@ use crate::kernel;
 use crate::results::{Axis, Check, Measurement, Point};
 use crate::units;
 
-pub(super) use view::view;
+pub(super) use view::{against, effect, view};
 
 /// Samples whose stretches are kept for the timeline.
 const TRACED: u32 = 192;
@@ -146,6 +146,8 @@ impl Study {
             batches: self.batches(workers),
             step_s: point.number("sleep").unwrap_or_default(),
             trace: TRACED,
+            pin_memory: false,
+            model: None,
         })
     }
 

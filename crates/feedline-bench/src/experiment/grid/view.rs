@@ -151,7 +151,7 @@ fn chosen<'a>(results: &Results, cells: &'a [Cell<'a>]) -> Vec<over_time::Named<
 }
 
 /// The typical factor between two levels of an axis, over all points that differ in it alone.
-fn effect(
+pub(in crate::experiment) fn effect(
     cells: &[Cell<'_>],
     axis: &str,
     low: &Level,
@@ -226,7 +226,12 @@ fn verdict(results: &Results, cells: &[Cell<'_>]) -> Vec<String> {
     sentences
 }
 
-fn against(cells: &[Cell<'_>], first: &Level, second: &Level) -> Option<f64> {
+/// By how much the rates of the second are above those of the first, at equal settings (geometric mean).
+pub(in crate::experiment) fn against(
+    cells: &[Cell<'_>],
+    first: &Level,
+    second: &Level,
+) -> Option<f64> {
     let of = |level: &Level| {
         cells
             .iter()
