@@ -1,7 +1,7 @@
-"""Rows of tables: Parquet against torch + pyarrow and Hugging Face's datasets; large CSV and JSON lines opened again.
+"""Rows of tables: Parquet against torch + pyarrow and `datasets`; large CSV and JSON lines again.
 
-Files are in the page cache. Rivals are given their rows in the way that is fastest for them: whole row groups that are shuffled in
-memory, or the whole table in memory and `take`.
+Files are in the page cache. Rivals are given their rows in the way that is fastest for them: whole
+row groups that are shuffled in memory, or the whole table in memory and `take`.
 """
 
 from __future__ import annotations
@@ -217,7 +217,8 @@ def orders_sampler(orders: Orders, order: list[int]) -> GivenOrder:
 
 def groups_table(bench: Bench, path: Path, orders: Orders) -> None:
     bench.hold(
-        f"Parquet, {orders.samples:,} rows of 10 columns, batches of {BATCH}: shuffled exactly, and by row groups",
+        f"Parquet, {orders.samples:,} rows of 10 columns, batches of {BATCH}: feedline shuffles "
+        "exactly, pyarrow by row groups",
         {
             "torch + pyarrow, 2 workers": by_groups(path, orders, 2),
             "torch + pyarrow, no workers": by_groups(path, orders, 0),
@@ -280,7 +281,8 @@ def reopening_table(bench: Bench) -> None:
         require = [f"open_s:{side}<=0.2" for side in sides]
         require += [f"growth:{side}<=1.1" for side in sides]
         bench.hold(
-            f"opening {csv.stat().st_size / 1e9:.2f} GB of {rows:,} rows again, then 200 shuffled batches of 1024",
+            f"opening {csv.stat().st_size / 1e9:.2f} GB of {rows:,} rows again, then 200 shuffled "
+            "batches of 1024",
             sides,
             unit="rows",
             rounds=5,

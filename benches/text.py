@@ -1,14 +1,13 @@
 """Text to numbers, packing and token shards, each against what people do in Python.
 
-Reviews are made as IMDB's are: about 230 words in the mean, with long ones. Rivals hold the texts in memory and make whole batches
-at once, each at the number of workers or threads that is best for it; feedline reads lines of files. Outputs are equal byte by
-byte in every run.
+Reviews are made as IMDB's are: about 230 words in the mean, with long ones. Rivals hold the texts
+in memory and make whole batches at once, each at the number of workers or threads that is best for
+it; feedline reads lines of files. Outputs are equal byte by byte in every run.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import os
 import tempfile
 from pathlib import Path
@@ -101,7 +100,7 @@ def lines(folder: Path) -> feedline.Pipeline:
 def vocabulary_table(bench: Bench, folder: Path, texts: list[str], orders: Orders) -> None:
     words = frequent_words(texts, WORDS)
     vocabulary = feedline.Vocabulary(words)
-    numbers = lines(folder).vocabulary(vocabulary).truncate(LENGTH).pad(to=LENGTH, mask=False)
+    numbers = lines(folder).vocabulary(vocabulary).truncate(LENGTH).pad(LENGTH)
     title = (
         f"{len(texts)} reviews of about 230 words, a vocabulary of {WORDS}, padded to {LENGTH}, "
         f"batches of {BATCH}, 2 workers"
@@ -151,7 +150,7 @@ def tokenizer_table(
         f"a part of the reviews by {kind}: the best number of threads for torch + tokenizers",
         {name: way(encoded, short) for name, way in ways.items()},
     )
-    ids = lines(folder).tokenize(file, max_length=LENGTH).pad(to=LENGTH, mask=False)
+    ids = lines(folder).tokenize(file, max_length=LENGTH).pad(LENGTH, value=0)
     name = f"encode_batch, {best}"
     bench.hold(
         f"{len(texts)} reviews by a tokenizer.json ({kind}, {TOKENS} tokens), padded to {LENGTH}, "
@@ -167,6 +166,45 @@ def tokenizer_table(
 
 
 # Packing
+
+
+def packing_table(bench: Bench) -> None:
+    """From documents to rows: deciding who shares a row, and an epoch of the rows."""
+    length, batch, documents = 2048, 32, bench.size(200_000, 5_000)
+    rng = np.random.default_rng(0)
+    lengths = np.clip(rng.lognormal(5.5, 1.0, documents), 8, 20_000).astype(np.int64)
+    tokens = rng.integers(1, 50_257, int(lengths.sum()), np.uint16)
+    starts = np.concatenate([[0], np.cumsum(lengths[:-1])])
+    with tempfile.TemporaryDirectory(prefix="feedline-bench-") as name:
+        path = packed_rows.write_megatron(Path(name) / "documents", tokens, lengths)
+
+        def rows() -> Iterator[Any]:
+            found = packed_rows.best_fit(lengths, length)
+            return packed_rows.packed(tokens, starts, found, length, batch)
+
+        def theirs(run: Run) -> Outcome:
+            run.start()
+            drain(rows())
+            run.stop()
+            return Outcome(documents, digest(rows()))
+
+        def loader() -> feedline.Loader:
+            packed = feedline.tokens(path, windows="documents").pack(length, value=0)
+            return feedline.Loader(packed, batch_size=batch, num_workers=2, epochs=1)
+
+        def ours(run: Run) -> Outcome:
+            run.start()
+            drain(loader())
+            run.stop()
+            return Outcome(documents, digest(loader()))
+
+        bench.hold(
+            f"{documents} documents of {int(lengths.mean())} tokens in the mean packed into rows "
+            f"of {length} (best fit, the longest first), with segments, positions and loss masks",
+            {"Python and NumPy": theirs, "feedline, 2 workers": ours},
+            unit="documents",
+            require=["feedline, 2 workers/Python and NumPy>=5"],
+        )
 
 
 # Token shards
@@ -230,6 +268,7 @@ def main() -> None:
         vocabulary_table(bench, folder, texts, orders)
         for kind, times in (("WordPiece", 1.1), ("BPE", 1.25)):
             tokenizer_table(bench, folder, texts, orders, kind, times)
+    packing_table(bench)
     shards_table(bench)
     bench.close()
 

@@ -1,8 +1,9 @@
 """Trains a small model to tell whether a film review is positive.
 
-The reviews are made (`feedline generate reviews`) and lie in folders as IMDB's do. A vocabulary is built from them; reviews of
-similar length share a batch, so that little is padded; the model is the mean of the words' embeddings and a linear layer. What
-it has learned can be read: each word has a weight.
+The reviews are made (`feedline generate reviews`) and lie in folders as IMDB's do. A vocabulary is
+built from them; reviews of similar length share a batch, so that little is padded; the model is the
+mean of the words' embeddings and a linear layer. What it has learned can be read: each word has a
+weight.
 
     python examples/train_sentiment.py [--quick] [--out FOLDER]
 
@@ -48,7 +49,7 @@ def loaders(folder: Path, vocabulary: feedline.Vocabulary) -> tuple[Any, Any]:
     def loader(split: str) -> feedline.Loader[Any]:
         numbers = feedline.text(folder / split).vocabulary(vocabulary).truncate(LONGEST)
         return feedline.Loader(
-            numbers.pad(to="longest", mask=False),
+            numbers.pad("longest"),
             batch_size=BATCH,
             buckets="text",
             seed=0,
@@ -95,7 +96,7 @@ def train(model: Bag, batches: Any, test: Any, epochs: int) -> History:  # noqa:
         right, seen = 0, 0
         began, waited = time.perf_counter(), 0.0
         asked = began
-        for words, labels in batches:
+        for words, _, labels in batches:  # what is between them is how many words there are
             waited += time.perf_counter() - asked
             optimizer.zero_grad()
             said = model(words)
@@ -116,16 +117,16 @@ def train(model: Bag, batches: Any, test: Any, epochs: int) -> History:  # noqa:
     return history
 
 
-def accuracy(model: Bag, batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> float:
+def accuracy(model: Bag, batches: Iterable[tuple[torch.Tensor, ...]]) -> float:
     """Say which share of the reviews the model judges rightly."""
     with torch.no_grad():
-        right = [((model(words) > 0) == (labels == 1)).float() for words, labels in batches]
+        right = [((model(words) > 0) == (labels == 1)).float() for words, _, labels in batches]
     return float(torch.cat(right).mean())
 
 
 def telling(model: Bag, vocabulary: feedline.Vocabulary) -> list[tuple[str, float]]:
     """Return the words with the most weight, from the most negative to the most positive."""
-    weights, tokens = model.weights(), list(vocabulary.tokens)
+    weights, tokens = model.weights(), vocabulary.tokens
     order = weights.argsort().tolist()
     chosen = [*order[:SHOWN], *order[-SHOWN:]]
     return [(tokens[place], float(weights[place])) for place in chosen]

@@ -1,4 +1,4 @@
-"""Reviews to measure with, and what rivals make of them: words of a vocabulary, ids of a tokenizer."""
+"""Reviews to measure with, and what rivals make of them: numbers of words, ids of tokens."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def frequent_words(texts: list[str], size: int) -> list[str]:
 
 
 class Looked(Dataset):
-    """Reviews as numbers of words, in Python: all of a batch in one go, which is torch's fastest way."""
+    """Reviews as numbers of words, in Python: all of a batch in one go, torch's fastest way."""
 
     def __init__(self, texts: list[str], words: list[str], length: int) -> None:
         self._texts = texts

@@ -344,7 +344,16 @@ def test_generated_reviews_are_what_the_csv_and_json_modules_read(tmp_path):
 def text(tmp_path_factory):
     """A tiny run of `text` with all that take part."""
     out = tmp_path_factory.mktemp("text")
-    sizes = ["--set", "batch_sizes=[4,8]", "--workers", "0,2", "--set", "reviews=40", "--rounds", "1"]
+    sizes = [
+        "--set",
+        "batch_sizes=[4,8]",
+        "--workers",
+        "0,2",
+        "--set",
+        "reviews=40",
+        "--rounds",
+        "1",
+    ]
     sizes += ["--set", "length=32", "--set", "vocabulary=500"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(out / "cache")}
     done = command("bench", "text", "--quick", *sizes, "--out", out, env=environment)

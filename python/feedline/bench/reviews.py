@@ -1,4 +1,4 @@
-"""Reviews as numbers of words, each with whether it is positive: what `feedline bench text` loads."""
+"""Reviews as numbers of words, positive or negative: what `feedline bench text` loads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Reviews:
         Which of them come, in which order.
     """
 
-    def __init__(  # noqa: PLR0913 - as a request describes it
+    def __init__(
         self, folder: str, reviews: int, length: int, vocabulary: int, seed: int, kept: str
     ) -> None:
         names = sorted(path.name for path in Path(folder).iterdir() if path.is_dir())

@@ -1,4 +1,4 @@
-"""torch's DataLoader on a dataset of Hugging Face's `datasets`: the texts in an Arrow table on disk."""
+"""torch's DataLoader over Hugging Face's `datasets`: the texts in an Arrow table on disk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ class ReviewTable(Dataset[Any]):
         # They were made together: each gets its share of the time.
         share = (time.monotonic() - began) / len(indices)
         return [
-            (torch.from_numpy(words), label, trace_of(index, began + i * share, began + (i + 1) * share))
+            (
+                torch.from_numpy(words),
+                label,
+                trace_of(index, began + i * share, began + (i + 1) * share),
+            )
             for i, (index, (words, label)) in enumerate(zip(indices, made, strict=True))
         ]
 

@@ -80,10 +80,10 @@ def _pictures(folder: str) -> feedline.Pipeline:
 
 def _reviews(reviews: Reviews, samples: int) -> feedline.Pipeline:
     """Reviews by the vocabulary that the others get as a dict."""
-    words = feedline.Vocabulary(reviews.words())
+    words = feedline.Vocabulary(["<pad>", "<unk>", *reviews.words()])
     order = reviews.order[np.arange(samples) % len(reviews.order)]
     texts = feedline.text(reviews.folder).vocabulary(words).truncate(reviews.length)
-    return texts.pad(to=reviews.length, mask=False).select(order)
+    return texts.pad(reviews.length).select(order)
 
 
 def _batch(delivered: tuple[Any, ...]) -> DeliveredBatch:

@@ -17,10 +17,10 @@ const BLAME: &str = "bad worst awful terrible boring poor waste stupid horrible 
     mediocre dreadful cheap painful bland clumsy hollow disaster amateurish insulting redeeming uninspired";
 
 /// The share of words that are opinions.
-const OPINIONS: f64 = 0.055;
+const OPINIONS: f64 = 0.07;
 
 /// The share of opinions that are turned round.
-const TURNED: f64 = 0.12;
+const TURNED: f64 = 0.1;
 
 /// Half of all reviews have fewer words than this, and half of the mean's distance above it is in the long tail.
 const MEDIAN_WORDS: f64 = 174.0;
@@ -54,7 +54,7 @@ impl Review {
         let certainty = random.below(4) as u8;
         let stars = if is_positive { 7 + certainty } else { 4 - certainty };
         let mut writer = Writer {
-            agreeing: 0.56 + 0.08 * f64::from(certainty),
+            agreeing: 0.62 + 0.09 * f64::from(certainty),
             is_positive,
             text: String::new(),
             words: 0,
