@@ -22,6 +22,7 @@ import numpy as np
 import feedline
 from feedline.bench.contestants import NAMES, absence, contestant
 from feedline.bench.requests import DeliveredBatch, LoadRequest
+from feedline.bench.reviews import Reviews
 from feedline.bench.workloads import workload
 from feedline.measure import Digest
 
@@ -101,6 +102,8 @@ class Driver:
             trace=request["trace"],
             pin_memory=request["pin_memory"],
         )
+        if isinstance(load_request.workload, Reviews):
+            load_request.workload.ready()
         return self._contestants[name], load_request
 
     def _go(self, _: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,7 +146,11 @@ fn commons(cells: &[Cell<'_>]) -> Vec<Point> {
 /// The loader first, then the rest.
 fn words(common: &Point) -> String {
     let rest = common.levels().filter(|(axis, _)| *axis != "contestants");
-    let rest = rest.map(|(_, level)| level.to_string());
+    let rest = rest.map(|(axis, level)| match level.to_string().as_str() {
+        // A switch says nothing by itself.
+        switch @ ("on" | "off") => format!("{axis} {switch}"),
+        level => level.to_owned(),
+    });
     let first = common.get("contestants").map(ToString::to_string);
     first.into_iter().chain(rest).collect::<Vec<_>>().join(", ")
 }

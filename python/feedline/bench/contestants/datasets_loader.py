@@ -21,15 +21,11 @@ if TYPE_CHECKING:
 class ReviewTable(Dataset[Any]):
     """Rows of the table, looked up and padded by a worker: all of a batch at once."""
 
-    def __init__(self, reviews: Reviews, samples: int) -> None:
+    def __init__(self, reviews: Reviews, samples: int, table: Any) -> None:  # noqa: ANN401
         reviews.ready()
         self._reviews = reviews
         self._samples = samples
-        folder = reviews.table()
-        if not folder.exists():
-            texts = datasets.Dataset.from_dict({"text": reviews.texts()})
-            texts.save_to_disk(str(folder))
-        self._table = datasets.load_from_disk(str(folder))
+        self._table = table
 
     def __len__(self) -> int:
         return self._samples
@@ -57,13 +53,27 @@ class ReviewTable(Dataset[Any]):
 class Loading:
     """torch's DataLoader over `datasets.load_from_disk`."""
 
+    def __init__(self) -> None:
+        #: Tables that were opened: opening them is no part of an epoch.
+        self._tables: dict[str, Any] = {}
+
     def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
         if request.described["kind"] != "reviews":
             msg = "datasets takes part in `feedline bench text` only"
             raise ValueError(msg)
         reviews: Any = request.workload
-        return batches_of(review_loader(ReviewTable(reviews, request.samples), request))
+        table = ReviewTable(reviews, request.samples, self._table(reviews))
+        return batches_of(review_loader(table, request))
+
+    def _table(self, reviews: Reviews) -> Any:  # noqa: ANN401 - a dataset
+        folder = str(reviews.table())
+        if folder not in self._tables:
+            if not reviews.table().exists():
+                texts = datasets.Dataset.from_dict({"text": reviews.texts()})
+                texts.save_to_disk(folder)
+            self._tables[folder] = datasets.load_from_disk(folder)
+        return self._tables[folder]
 
     def figures(self) -> dict[str, float]:
         """Tell nothing more."""

@@ -23,6 +23,8 @@ class Loading:
 
     def __init__(self) -> None:
         self._loader: feedline.Loader | None = None
+        #: Reviews that were opened, by what was asked for: opening them is no part of an epoch.
+        self._texts: dict[str, feedline.Pipeline] = {}
 
     def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
@@ -47,7 +49,11 @@ class Loading:
     def _pipeline(self, request: LoadRequest) -> feedline.Pipeline:
         kind = request.described["kind"]
         if isinstance(request.workload, Reviews):
-            return _reviews(request.workload, request.samples)
+            asked = repr(request.described)
+            if asked not in self._texts:
+                self._texts[asked] = _reviews(request.workload)
+            order = request.workload.order
+            return self._texts[asked].select(order[np.arange(request.samples) % len(order)])
         if kind in {"images", "preprocessed"}:
             folder = request.described["folder"]
             files = _pictures(folder) if kind == "images" else feedline.npy(folder)
@@ -78,12 +84,11 @@ def _pictures(folder: str) -> feedline.Pipeline:
     return feedline.images(folder).resize(256).center_crop(224).normalize()
 
 
-def _reviews(reviews: Reviews, samples: int) -> feedline.Pipeline:
+def _reviews(reviews: Reviews) -> feedline.Pipeline:
     """Reviews by the vocabulary that the others get as a dict."""
     words = feedline.Vocabulary(["<pad>", "<unk>", *reviews.words()])
-    order = reviews.order[np.arange(samples) % len(reviews.order)]
     texts = feedline.text(reviews.folder).vocabulary(words).truncate(reviews.length)
-    return texts.pad(reviews.length).select(order)
+    return texts.pad(reviews.length)
 
 
 def _batch(delivered: tuple[Any, ...]) -> DeliveredBatch:

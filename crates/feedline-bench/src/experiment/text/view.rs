@@ -261,8 +261,8 @@ fn verdict(results: &Results, cells: &[Cell<'_>]) -> Vec<String> {
     sentences.extend(losses(results, cells));
     if let Some(warning) = no_pinning(results) {
         sentences.push(format!(
-            "There is no page-locked memory on this machine, and pin_memory changes nothing: torch says \"{warning}\". \
-             What differs between its levels is noise, and for torch the cost of a thread that has nothing to do."
+            "There is no page-locked memory on this machine, and pin_memory changes nothing; what differs between its levels \
+             is noise. torch says: \"{warning}\""
         ));
     }
     sentences
