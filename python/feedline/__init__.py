@@ -29,6 +29,9 @@ from feedline.randomness import rng
 from feedline.shards import tar
 from feedline.sources import arrays, npy
 from feedline.tables import parquet
+from feedline.text_sources import text
+from feedline.text_vocabulary import Vocabulary
+from feedline.token_shards import tokens
 
 __all__ = [
     "Array",
@@ -36,6 +39,7 @@ __all__ = [
     "Images",
     "Loader",
     "Pipeline",
+    "Vocabulary",
     "__version__",
     "arrays",
     "atomic_write",
@@ -49,6 +53,8 @@ __all__ = [
     "parquet",
     "rng",
     "tar",
+    "text",
+    "tokens",
 ]
 
 # Workers may be inside a Python function; they must be gone before the interpreter is.

@@ -8,6 +8,7 @@
 //! | `tables.rs` | opening tables |
 //! | `settings.rs` | what is passed by name, in dicts |
 //! | `pictures.rs` | image operations, and the dataset they make |
+//! | `text.rs` | lines and files of text, vocabularies, tokenizers, sequences |
 //! | `function.rs`, `value.rs`, `record.rs` | samples to a Python function and back |
 //! | `iterable.rs` | samples of a Python iterator |
 //! | `batch_function.rs` | batches to a Python function and back |
@@ -57,6 +58,7 @@ mod state;
 mod sync;
 #[cfg(feature = "tables")]
 mod tables;
+mod text;
 mod trace;
 #[cfg(target_os = "linux")]
 mod transport;
@@ -105,6 +107,14 @@ pub mod _feedline {
     #[cfg(feature = "tables")]
     #[pymodule_export]
     use crate::tables::open_table;
+    #[cfg(feature = "tokenizers")]
+    #[pymodule_export]
+    use crate::text::NativeTokenizer;
+    #[pymodule_export]
+    use crate::text::{
+        NativeVocabulary, NativeWordCounts, cut_sequences, open_text_files, open_text_lines,
+        open_tokens, pack_sequences, sequence_lengths, text_unicode_version, word_letters,
+    };
     #[pymodule_export]
     use crate::trace::Trace;
     #[cfg(target_os = "linux")]

@@ -68,7 +68,7 @@ enum ImageSource {
 
 impl Source {
     /// A dataset that calls no Python function.
-    fn of(dataset: impl Dataset) -> Source {
+    pub(crate) fn of(dataset: impl Dataset) -> Source {
         Source {
             dataset: Arc::new(dataset),
             parts: None,
@@ -107,6 +107,26 @@ impl Source {
         let (classes, changes) = (self.classes.clone(), self.changes.clone());
         let lanes = self.lanes;
         Source { functions, windows, classes, changes, lanes, ..Source::of(dataset) }
+    }
+
+    /// A dataset with labels that count through classes.
+    pub(crate) fn of_classes(dataset: impl Dataset, classes: Option<Vec<OsString>>) -> Source {
+        Source { classes: classes.map(Into::into), ..Source::of(dataset) }
+    }
+
+    /// A dataset whose samples are made of several of this one's.
+    pub(crate) fn regrouped(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
+        Source { windows: None, classes: None, ..self.then(py, dataset) }
+    }
+
+    /// The number of a field.
+    pub(crate) fn field(&self, name: &str) -> PyResult<usize> {
+        let fields = self.dataset.fields();
+        let found = fields.iter().position(|field| field.name() == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = fields.iter().map(feedline::Field::name).collect();
+            PyValueError::new_err(format!("there is no field {name:?}; there are {names:?}"))
+        })
     }
 
     /// A dataset made of several.
@@ -561,6 +581,9 @@ impl Source {
                     match rule {
                         Ragged::PadToLongest { .. } => "longest",
                         Ragged::PadTo { .. } => "padded",
+                        Ragged::Sequence { mask: true, .. } => "masked",
+                        Ragged::Sequence { left: true, .. } => "longest, left",
+                        Ragged::Sequence { .. } => "longest",
                         _ => "packed",
                     },
                 ),

@@ -54,6 +54,9 @@ mod tar_index;
 /// Shards read from front to back.
 #[path = "sources/tar_streaming.rs"]
 mod tar_streaming;
+/// Text from files to padded and packed ids.
+#[path = "sources/text.rs"]
+mod text;
 /// Files that the writer makes.
 #[path = "sources/writer.rs"]
 mod writer;

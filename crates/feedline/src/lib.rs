@@ -70,10 +70,10 @@ pub use feedline_core::{
     Boundary, BuildError, Cause, Collate, ConsumerStats, DType, Dataset, Delivery, Element, Epoch,
     EpochToken, Error, Failure, Field, FieldError, FieldKey, Form, Group, Iterable, Loader,
     LoaderBuilder, MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory,
-    PageLock, Pass, Plan, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex,
-    SampleKey, SampleView, Samples, Scratch, SeriesPoint, Stage, StageStats, State, StateError,
-    StatePart, Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan, schedule, simulate,
-    usable_cores,
+    PaddedStats, PageLock, Pass, Plan, PolicyKind, Position, Ragged, Sample, SampleError,
+    SampleIndex, SampleKey, SampleView, Samples, Scratch, SeriesPoint, Stage, StageStats, State,
+    StateError, StatePart, Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan,
+    schedule, simulate, usable_cores,
 };
 #[cfg(feature = "cuda")]
 pub use feedline_core::{CudaHostMemory, NoDriver, PinnedBytes};
@@ -86,6 +86,9 @@ pub use feedline_sources as sources;
 #[cfg(feature = "tables")]
 #[doc(inline)]
 pub use feedline_tables as tables;
+#[cfg(feature = "text")]
+#[doc(inline)]
+pub use feedline_text as text;
 #[cfg(feature = "volume")]
 pub use feedline_volume as volume;
 #[cfg(feature = "progress")]

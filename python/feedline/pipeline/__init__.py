@@ -17,6 +17,7 @@ from feedline.pipeline.choosing import Choosing
 from feedline.pipeline.indexing import Indexing
 from feedline.pipeline.labels import Labelled
 from feedline.recipes import Recipe
+from feedline.text_operations import TextOperations
 
 if TYPE_CHECKING:
     import os
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PIXELS", "Pipeline", "check_pipeline"]
 
 
-class Pipeline(Choosing, Indexing, Labelled, ImageOperations):
+class Pipeline(Choosing, Indexing, Labelled, TextOperations, ImageOperations):
     """Samples, and what is done to each of them.
 
     Pipelines are made by sources (`feedline.arrays`, `feedline.npy`) and never change: each
@@ -395,9 +396,9 @@ def _kept_on_disk(before: Pipeline, folder: Path, most: int, stages: tuple[str, 
 def _describe(field: tuple[str, str, list[int | None], str], *, named: bool) -> str:
     name, dtype, shape, rule = field
     axes = ", ".join("*" if axis is None else str(axis) for axis in shape)
-    text = dtype if rule in ("fixed", "longest", "padded", "packed") else rule
+    text = rule if rule in ("text", "bytes") else dtype
     text = f"{text} [{axes}]"
-    if rule in ("longest", "padded", "packed"):
+    if rule not in ("text", "bytes", "fixed"):
         text += f" {rule}"
     return f"{name}: {text}" if named else text
 
