@@ -348,8 +348,7 @@ class TextOperations(PipelineBase):
         name = self._sequence_field(operation, field)
         if {"length", "multiple"} & changes.keys() and "fill" not in changes:
             changes["fill"] = self._fill(operation, name, None)
-        made = self._made_sequences(name)
-        if made is not None and self._recipe.make is _sequences:
+        if self._recipe.make is _sequences and self._recipe.arguments[1] == name:
             before, _, encoder, settings, _ = self._recipe.arguments
             padded = settings["length"] is not None or settings["multiple"] is not None
             cut = settings["max_length"] is not None and "max_length" in changes

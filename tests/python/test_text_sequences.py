@@ -86,7 +86,7 @@ def test_truncating_and_padding_are_one_stage():
         "vocabulary(5 tokens) + truncate(2) + pad(2), fused"
     )
     assert batches(ids)[0][0].tolist() == [[2, 3], [3, 0]]
-    twice = ids = texts.vocabulary(vocabulary, field="0").truncate(2).truncate(1, side="left")
+    twice = texts.vocabulary(vocabulary, field="0").truncate(2).truncate(1, side="left")
     values, offsets = batches(twice)[0]
     assert (values.tolist(), offsets.tolist()) == ([3, 3], [0, 1, 2])
 
@@ -254,8 +254,8 @@ def test_packed_rows_have_states_ranks_and_pickles():
     shares = [
         np.concatenate([b[0] for b in batches(rows, rank=rank, world_size=2)]) for rank in (0, 1)
     ]
-    tokens = np.concatenate([share[share > 0] for share in shares])
-    assert sorted(tokens) == TOKENS
+    # Where rows do not divide by ranks, some come twice.
+    assert {token for share in shares for token in share[share > 0].tolist()} == set(TOKENS)
 
 
 def test_a_document_that_changes_is_an_error_of_its_row():
