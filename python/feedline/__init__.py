@@ -19,6 +19,7 @@ from feedline import errors
 from feedline._feedline import Array, __version__, close_all
 from feedline.checkpoints import atomic_write, merge_states
 from feedline.gallery import Gallery
+from feedline.huggingface import huggingface
 from feedline.iterables import iterable
 from feedline.joining import concat, mix
 from feedline.loader import Loader
@@ -28,7 +29,7 @@ from feedline.pipeline import Pipeline
 from feedline.randomness import rng
 from feedline.shards import tar
 from feedline.sources import arrays, npy
-from feedline.tables import parquet
+from feedline.tables import arrow, csv, jsonl, parquet
 from feedline.text_sources import text
 from feedline.text_vocabulary import Vocabulary
 from feedline.token_shards import tokens
@@ -42,11 +43,15 @@ __all__ = [
     "Vocabulary",
     "__version__",
     "arrays",
+    "arrow",
     "atomic_write",
     "concat",
+    "csv",
     "errors",
+    "huggingface",
     "images",
     "iterable",
+    "jsonl",
     "merge_states",
     "mix",
     "npy",

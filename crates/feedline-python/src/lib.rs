@@ -106,7 +106,7 @@ pub mod _feedline {
     use crate::state::{NativeBatchSampler, current_sample, merge_states};
     #[cfg(feature = "tables")]
     #[pymodule_export]
-    use crate::tables::open_table;
+    use crate::tables::{open_stream, open_table};
     #[cfg(feature = "tokenizers")]
     #[pymodule_export]
     use crate::text::NativeTokenizer;

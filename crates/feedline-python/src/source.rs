@@ -253,6 +253,13 @@ impl Source {
         self.classes.as_ref().map(|classes| classes.to_vec())
     }
 
+    /// The same samples, whose labels count through these classes.
+    fn with_classes(&self, py: Python<'_>, classes: Vec<OsString>) -> Source {
+        let classes = Some(classes.into());
+        let (encoded, parts) = (self.encoded(), self.parts.clone());
+        Source { encoded, parts, classes, ..self.then(py, self.dataset()) }
+    }
+
     /// Names of the parts of each sample, where nothing was done to them yet.
     fn encoded_parts(&self) -> Option<Vec<String>> {
         self.encoded().map(|encoded| encoded.parts().to_vec())

@@ -5,15 +5,22 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use feedline::tables::{NullValue, Table, TableColumns, TableError, TableOptions, parquet};
+use feedline::sources::Watch;
+use feedline::tables::{
+    CsvOptions, JsonOptions, NullValue, RowOptions, StreamPointer, Table, TableColumns, TableError,
+    TableOptions, arrow, csv, from_stream, jsonl, parquet,
+};
 use feedline::{Counter, Ragged};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
+use pyo3::types::{
+    PyBool, PyBytes, PyCapsule, PyCapsuleMethods, PyDict, PyFloat, PyInt, PyList, PyString,
+};
 
 use crate::errors;
 use crate::settings::SettingsDict;
 use crate::source::Source;
+use crate::value::Contiguous;
 
 /// A table of files: `format` is what they are.
 #[pyfunction]
@@ -25,15 +32,65 @@ pub(crate) fn open_table(
     settings: &Bound<'_, PyDict>,
     progress: bool,
 ) -> PyResult<Source> {
+    let counter = |what: &str| progress.then(|| Counter::new(what));
     match format {
         "parquet" => {
             let options = table_options(format, settings)?;
-            let open =
-                |watch: &mut dyn FnMut(u64) -> ControlFlow<()>| parquet(&paths, &options, watch);
-            Ok(of_table(watched(py, progress.then(|| Counter::new("files")), open)?))
+            let open = |watch: Watch<'_>| parquet(&paths, &options, watch);
+            Ok(of_table(watched(py, counter("files"), open)?))
+        }
+        "arrow" => {
+            let options = table_options(format, settings)?;
+            let open = |watch: Watch<'_>| arrow(&paths, &options, watch);
+            Ok(of_table(watched(py, counter("messages"), open)?))
+        }
+        "csv" => {
+            let options = csv_options(format, settings)?;
+            let open = |watch: Watch<'_>| csv(&paths, &options, watch);
+            Ok(Source::of_table(watched(py, counter("bytes"), open)?, None, None))
+        }
+        "jsonl" => {
+            let options = json_options(format, settings)?;
+            let open = |watch: Watch<'_>| jsonl(&paths, &options, watch);
+            Ok(Source::of_table(watched(py, counter("bytes"), open)?, None, None))
         }
         other => Err(PyValueError::new_err(format!("there is no table format {other:?}"))),
     }
+}
+
+/// A table of what an object with `__arrow_c_stream__` gives; `name` is what messages call it. With `rows`, an array of uint64, those of
+/// its rows.
+#[pyfunction]
+#[pyo3(signature = (name, stream, settings: "dict[str, object]", rows = None))]
+pub(crate) fn open_stream(
+    py: Python<'_>,
+    name: &str,
+    stream: &Bound<'_, PyAny>,
+    settings: &Bound<'_, PyDict>,
+    rows: Option<Bound<'_, PyAny>>,
+) -> PyResult<Source> {
+    let options = table_options("arrow", settings)?;
+    let rows = rows.map(|rows| whole_numbers(&rows)).transpose()?;
+    let capsule = stream.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+    let stream = StreamPointer(pointer.as_ptr().cast());
+    // SAFETY: a capsule of this name holds a stream of Arrow's C interface, and this one was made for us.
+    let table = py.detach(move || unsafe { from_stream(name, stream, &options) });
+    let table = table.and_then(|table| match rows {
+        Some(rows) => table.picking(rows),
+        None => Ok(table),
+    });
+    Ok(of_table(table.map_err(|error| errors::source_error(&error))?))
+}
+
+/// The numbers of an array of uint64.
+fn whole_numbers(array: &Bound<'_, PyAny>) -> PyResult<Arc<[u64]>> {
+    let listed = Contiguous::of(array)?;
+    let (listed, []) = listed.bytes().as_chunks::<{ size_of::<u64>() }>() else {
+        return Err(PyTypeError::new_err("rows must be an array of uint64"));
+    };
+    Ok(listed.iter().map(|row| u64::from_ne_bytes(*row)).collect())
 }
 
 /// A table that can be decoded by the image path, where it has columns of bytes.
@@ -48,20 +105,57 @@ fn of_table(table: Table) -> Source {
 
 fn table_options(of: &str, settings: &Bound<'_, PyDict>) -> PyResult<TableOptions> {
     let settings = SettingsDict::new(of, settings);
-    let fill: f64 = settings.get("fill")?;
-    let rules = [("longest", Ragged::PadToLongest { fill }), ("packed", Ragged::Packed)];
-    let ragged: String = settings.get("ragged")?;
-    let ragged = rules.into_iter().find(|(word, _)| *word == ragged).map(|(_, rule)| rule);
     let options = TableOptions {
         columns: settings.get_if("columns")?,
         nulls: null_values(&settings.get("nulls")?)?,
         null_flags: settings.get("null_flags")?,
-        ragged: ragged.ok_or_else(|| PyValueError::new_err("ragged must be longest or packed"))?,
+        ragged: ragged_rule(&settings)?,
         buffer: settings.get("buffer")?,
         shuffle_window: settings.get_if("shuffle_window")?,
     };
     settings.finish()?;
     Ok(options)
+}
+
+fn csv_options(of: &str, settings: &Bound<'_, PyDict>) -> PyResult<CsvOptions> {
+    let settings = SettingsDict::new(of, settings);
+    let options = CsvOptions {
+        columns: settings.get_if("columns")?,
+        types: settings.get("types")?,
+        names: settings.get_if("names")?,
+        delimiter: settings.get("delimiter")?,
+        quote: settings.get_if("quote")?,
+        nulls: null_values(&settings.get("nulls")?)?,
+        null_flags: settings.get("null_flags")?,
+        rows: row_options(&settings)?,
+    };
+    settings.finish()?;
+    Ok(options)
+}
+
+fn json_options(of: &str, settings: &Bound<'_, PyDict>) -> PyResult<JsonOptions> {
+    let settings = SettingsDict::new(of, settings);
+    let options = JsonOptions {
+        fields: settings.get_if("fields")?,
+        types: settings.get("types")?,
+        nulls: null_values(&settings.get("nulls")?)?,
+        null_flags: settings.get("null_flags")?,
+        ragged: ragged_rule(&settings)?,
+        rows: row_options(&settings)?,
+    };
+    settings.finish()?;
+    Ok(options)
+}
+
+fn row_options(settings: &SettingsDict<'_, '_>) -> PyResult<RowOptions> {
+    let cache_dir = settings.get_if("cache_dir")?;
+    Ok(RowOptions { cache_dir, max_bytes: settings.get("max_bytes")? })
+}
+
+fn ragged_rule(settings: &SettingsDict<'_, '_>) -> PyResult<Ragged> {
+    let fill: f64 = settings.get("fill")?;
+    let packs = settings.choice("ragged", &[("longest", false), ("packed", true)])?;
+    Ok(if packs { Ragged::Packed } else { Ragged::PadToLongest { fill } })
 }
 
 /// What stands for nulls, by column.
@@ -97,7 +191,7 @@ fn null_value(value: &Bound<'_, PyAny>) -> PyResult<NullValue> {
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     mut counter: Option<Counter>,
-    open: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<T, TableError> + Send,
+    open: impl FnOnce(Watch<'_>) -> Result<T, TableError> + Send,
 ) -> PyResult<T> {
     let mut interrupt = None;
     let mut watch = |count| {

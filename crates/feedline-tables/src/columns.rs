@@ -319,6 +319,22 @@ fn shown(value: &NullValue) -> String {
     }
 }
 
+impl TableColumn {
+    /// A column whose type is known without a schema.
+    pub(crate) fn typed(
+        name: &str,
+        kind: ValueKind,
+        null: Option<&NullValue>,
+        flagged: bool,
+    ) -> Result<TableColumn, TableError> {
+        let (item_filling, filling) = fillings(&kind, null, flagged).map_err(|why| {
+            TableError::Setting { setting: "nulls", column: name.to_string(), why }
+        })?;
+        let (name, shown) = (name.to_string(), String::new());
+        Ok(TableColumn { name, kind, item_filling, filling, flagged, shown })
+    }
+}
+
 impl Placement {
     /// The values of a column in a batch of the roots.
     pub(crate) fn cells(&self, batch: &RecordBatch, column: usize) -> Option<Cells> {

@@ -53,6 +53,13 @@ pub fn in_memory(
     table(name, schema, cut.into(), options)
 }
 
+/// Where a stream of Arrow's C interface is.
+#[derive(Copy, Clone, Debug)]
+pub struct StreamPointer(pub *mut FFI_ArrowArrayStream);
+
+// SAFETY: streams may be used by any thread, one at a time; whoever passes one on keeps to that.
+unsafe impl Send for StreamPointer {}
+
 /// The batches of a stream of Arrow's C interface. Nothing of them is copied.
 ///
 /// # Safety
@@ -60,12 +67,12 @@ pub fn in_memory(
 /// `stream` is a valid stream that nobody else uses; it is taken, and an empty one is left.
 pub unsafe fn from_stream(
     name: &str,
-    stream: *mut FFI_ArrowArrayStream,
+    stream: StreamPointer,
     options: &TableOptions,
 ) -> Result<Table, TableError> {
     let damaged = |error: &dyn std::fmt::Display| TableError::Row(format!("{name}: {error}"));
     // SAFETY: the caller's.
-    let reader = unsafe { RecordBatchStreamReader::from_raw(stream) }.map_err(|e| damaged(&e))?;
+    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.0) }.map_err(|e| damaged(&e))?;
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|e| damaged(&e))?;
     in_memory(name, schema, batches, options)

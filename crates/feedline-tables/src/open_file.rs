@@ -51,6 +51,16 @@ impl OpenFile {
         append_at(&self.shared.file, out, offset, len)
     }
 
+    /// Where its text begins: behind a mark of the byte order.
+    pub(crate) fn after_byte_order_mark(&self) -> u64 {
+        const MARK: &[u8] = b"\xEF\xBB\xBF";
+        let mut start = Vec::new();
+        match self.append(&mut start, 0, MARK.len()) {
+            Ok(()) if start == MARK => MARK.len() as u64,
+            _ => 0,
+        }
+    }
+
     /// Refuses a file that is not what it was when it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<(), TableError> {
         let path = || self.shared.path.clone();

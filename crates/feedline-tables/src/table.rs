@@ -24,6 +24,8 @@ pub struct Table {
     even: Option<u64>,
     chunks: ChunkCache,
     windows: Option<(Vec<u64>, u64)>,
+    /// Set where samples are some of the rows: which.
+    picked: Option<Arc<[u64]>>,
 }
 
 /// What a table is made of.
@@ -69,7 +71,17 @@ impl Table {
         let chunks = ChunkCache::new(source, starts.len() - 1, options.buffer, settles);
         let form = RecordForm::of(&columns);
         let fields = fields(&columns, &options.ragged);
-        Table { fields, form, starts, even, chunks, windows, columns }
+        Table { fields, form, starts, even, chunks, windows, picked: None, columns }
+    }
+
+    /// Some of the rows, in this order: sample i is row `rows[i]`.
+    pub fn picking(self, rows: Arc<[u64]>) -> Result<Table, TableError> {
+        let len = self.starts.last().copied().unwrap_or(0);
+        if let Some(row) = rows.iter().find(|row| **row >= len) {
+            let what = format!("row {row} is asked for, but there are {len}");
+            return Err(TableError::Row(what));
+        }
+        Ok(Table { picked: Some(rows), windows: None, ..self })
     }
 
     /// Set where rows are shuffled by windows: the rows of each chunk, and how many rows a window has.
@@ -84,14 +96,18 @@ impl Table {
 
     /// The chunk of a row, and the row's place in it.
     fn locate(&self, index: SampleIndex) -> Option<(usize, usize)> {
-        if index.0 >= self.len() {
+        let row = match &self.picked {
+            Some(picked) => *picked.get(usize::try_from(index.0).ok()?)?,
+            None => index.0,
+        };
+        if row >= *self.starts.last()? {
             return None;
         }
         let chunk = match self.even {
-            Some(rows) => (index.0 / rows) as usize,
-            None => self.starts.partition_point(|start| *start <= index.0) - 1,
+            Some(rows) => (row / rows) as usize,
+            None => self.starts.partition_point(|start| *start <= row) - 1,
         };
-        Some((chunk, (index.0 - self.starts[chunk]) as usize))
+        Some((chunk, (row - self.starts[chunk]) as usize))
     }
 
     /// Gives the chunk of a row, and its place there, to `work`.
@@ -344,7 +360,10 @@ impl Table {
 
 impl Dataset for Table {
     fn len(&self) -> u64 {
-        self.starts.last().copied().unwrap_or(0)
+        match &self.picked {
+            Some(picked) => picked.len() as u64,
+            None => self.starts.last().copied().unwrap_or(0),
+        }
     }
 
     fn fields(&self) -> Vec<Field> {
@@ -393,7 +412,11 @@ impl Dataset for Table {
         if fields.iter().any(|field| self.columns[*field].flagged) {
             return None;
         }
-        Some(Arc::new(self.chunks.source().narrowed(fields)?))
+        let narrowed = self.chunks.source().narrowed(fields)?;
+        Some(match &self.picked {
+            Some(picked) => Arc::new(narrowed.picking(Arc::clone(picked)).ok()?),
+            None => Arc::new(narrowed),
+        })
     }
 
     fn origin(&self, index: SampleIndex) -> Option<String> {
