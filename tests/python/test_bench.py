@@ -330,7 +330,8 @@ def test_generated_reviews_are_what_the_csv_and_json_modules_read(tmp_path):
         labels = np.load(tmp_path / f"{split}-labels.npy")
         with (tmp_path / f"{split}.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        objects = [json.loads(line) for line in (tmp_path / f"{split}.jsonl").open()]
+        written = (tmp_path / f"{split}.jsonl").read_text("utf-8")
+        objects = [json.loads(line) for line in written.splitlines()]
         assert len(lines) == 20
         assert labels.dtype == np.int64
         assert [row["text"] for row in rows] == [it["text"] for it in objects] == lines
