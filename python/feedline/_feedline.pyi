@@ -17,6 +17,9 @@ __all__ = [
     "NativeDigest",
     "NativeEpoch",
     "NativeLoader",
+    "NativeTokenizer",
+    "NativeVocabulary",
+    "NativeWordCounts",
     "SharedBytes",
     "Source",
     "Trace",
@@ -27,6 +30,7 @@ __all__ = [
     "cli",
     "close_all",
     "current_sample",
+    "cut_sequences",
     "expand_braces",
     "memory_at",
     "merge_states",
@@ -51,8 +55,15 @@ __all__ = [
     "model_waits_longer_than",
     "observation",
     "open_tar",
+    "open_text_files",
+    "open_text_lines",
+    "open_tokens",
+    "pack_sequences",
     "predict",
+    "sequence_lengths",
+    "text_unicode_version",
     "usable_cores",
+    "word_letters",
 ]
 
 __version__: Final[str]
@@ -311,6 +322,114 @@ class NativeLoader:
     def workers(self, /) -> int:
         """
         How many threads make samples.
+        """
+
+@final
+class NativeTokenizer:
+    """
+    What a `tokenizer.json` says.
+    """
+    def __new__(cls, /, json: str, settings: "dict[str, object]") -> NativeTokenizer:
+        """
+        Reads the content of a `tokenizer.json`.
+        """
+    def encode(self, /, text: str) -> list[int]:
+        """
+        The ids of a text.
+        """
+    def id(self, /, token: str) -> int | None:
+        """
+        The id of a token, as it is.
+        """
+    @property
+    def pad(self, /) -> int | None:
+        """
+        The id that the file pads with, if it says so.
+        """
+    def sequences(self, /, source: Source, field: str, settings: "dict[str, object]") -> Source:
+        """
+        The field of a source as sequences of ids.
+        """
+
+@final
+class NativeVocabulary:
+    """
+    Words by number.
+    """
+    def __len__(self, /) -> int: ...
+    @staticmethod
+    def build(counts: NativeWordCounts, settings: "dict[str, object]") -> NativeVocabulary:
+        """
+        The words that were counted; what was counted is gone then.
+        """
+    def encode(self, /, text: str) -> list[int]:
+        """
+        The ids of a text.
+        """
+    @staticmethod
+    def from_json(json: str) -> NativeVocabulary:
+        """
+        Reads what `to_json` wrote.
+        """
+    def id(self, /, token: str) -> int | None:
+        """
+        The id of a token, as it is.
+        """
+    @staticmethod
+    def of(
+        tokens: SupportsGetItem[int, str], pad: str | None, unknown: str | None
+    ) -> NativeVocabulary:
+        """
+        Tokens in the order of their ids.
+        """
+    @property
+    def pad(self, /) -> int | None:
+        """
+        The id that rows are padded with.
+        """
+    def sequences(self, /, source: Source, field: str, settings: "dict[str, object]") -> Source:
+        """
+        The field of a source as sequences of ids.
+        """
+    def to_json(self, /) -> str:
+        """
+        The vocabulary as text.
+        """
+    def token(self, /, id: SupportsIndex) -> str | None:
+        """
+        The token of an id.
+        """
+    def tokens(self, /) -> list[str]:
+        """
+        All tokens in the order of their ids.
+        """
+    @property
+    def unknown(self, /) -> int | None:
+        """
+        The id of words that are not in the vocabulary.
+        """
+
+@final
+class NativeWordCounts:
+    """
+    How often each word occurs.
+    """
+    def __new__(cls, /) -> NativeWordCounts:
+        """
+        Nothing is counted yet.
+        """
+    def add(self, /, text: str) -> None:
+        """
+        Counts the words of a text.
+        """
+    def items(self, /) -> list[tuple[str, int]]:
+        """
+        Each word and how often it was seen.
+        """
+    @staticmethod
+    def of(source: Source, field: str, progress: bool) -> NativeWordCounts:
+        """
+        The words of a text field of all samples.
         """
 
 @final
@@ -619,6 +738,11 @@ def current_sample() -> tuple[int, int, int, int, int, int] | None:
     call, and which time the sample comes in its epoch. `None` outside.
     """
 
+def cut_sequences(source: Source, field: str, settings: "dict[str, object]") -> Source:
+    """
+    Sequences that a field holds already, cut and padded.
+    """
+
 def expand_braces(pattern: str) -> list[str]:
     """
     The names that a pattern such as `shard-{000..015}.tar` stands for.
@@ -819,12 +943,58 @@ def open_tar(
     Tar shards in webdataset's layout. `window` and `buffer` are for streaming.
     """
 
+def open_text_files(
+    root: str | PathLike[str], settings: "dict[str, object]", progress: bool
+) -> Source:
+    """
+    Whole files below a folder, whose folders are labels or not.
+    """
+
+def open_text_lines(
+    paths: SupportsGetItem[int, str | PathLike[str]],
+    settings: "dict[str, object]",
+    skip_empty: bool,
+    progress: bool,
+) -> Source:
+    """
+    Lines of files. `skip_empty` leaves out those without a byte.
+    """
+
+def open_tokens(
+    paths: SupportsGetItem[int, str | PathLike[str]], settings: "dict[str, object]"
+) -> tuple[Source, int]:
+    """
+    Windows or documents of token shards. Also returns how many tokens there are, for windows.
+    """
+
+def pack_sequences(
+    source: Source, field: str, lengths: bytes, settings: "dict[str, object]"
+) -> tuple[Source, int]:
+    """
+    The sequences of a field packed into rows. Also returns how many places hold no token.
+    """
+
 def predict(calibration: str, setting: str) -> str:
     """
     What a loader does at a setting.
     """
 
+def sequence_lengths(source: Source, field: str) -> bytes:
+    """
+    The length of a field in each sample, as bytes of uint32: of all samples made once.
+    """
+
+def text_unicode_version() -> str:
+    """
+    The version of Unicode that says what a letter is.
+    """
+
 def usable_cores() -> int:
     """
     Cores this process may use: affinity and the cgroup's CPU quota taken into account.
+    """
+
+def word_letters() -> list[int]:
+    """
+    The code points that belong to words.
     """

@@ -49,8 +49,9 @@ def text(
 
     Where lines begin is found once, when a file is first opened, and kept in a cache folder in
     about two bytes a line. So a file of any size is shuffled line by line, and opened at once the
-    next time, until it changes. A compressed file of lines is held in memory up to 64 MiB
-    unpacked; a larger one is unpacked once, into the cache folder.
+    next time, until it changes. Up to 128 MiB of all files are held in memory. What a compressed
+    file of lines unpacks to is, too; where it is too much, it is unpacked once, into the cache
+    folder.
 
     Parameters
     ----------

@@ -106,10 +106,10 @@ class TestLines:
 
     def test_a_large_file_of_many_lines_is_shuffled_line_by_line(self, tmp_path, cache):
         rng = np.random.default_rng(0)
-        lines = [f"{i} " + "x" * int(n) for i, n in enumerate(rng.integers(0, 3000, 60_000))]
+        lines = [f"{i} " + "x" * int(n) for i, n in enumerate(rng.integers(0, 5000, 60_000))]
         path = tmp_path / "large.txt"
         path.write_text("\n".join(lines))
-        assert path.stat().st_size > 64 << 20
+        assert path.stat().st_size > 128 << 20
         text = feedline.text(path, cache=cache)
         assert len(text) == len(lines)
         for place in (0, 1, 63, 64, 65, 31_234, -1):
@@ -222,13 +222,13 @@ class TestCompressed:
         assert texts_of(feedline.text(tmp_path / "a.txt.zst", cache=cache)) == ["one", "two"]
 
     def test_a_large_one_is_unpacked_once_into_the_cache_folder(self, tmp_path, cache):
-        lines = [b"%07d " % i + b"y" * 1000 for i in range(70_000)]
+        lines = [b"%07d " % i + b"y" * 1000 for i in range(140_000)]
         path = tmp_path / "a.txt.gz"
         path.write_bytes(gzip.compress(b"\n".join(lines), 1))
         long_ago = time.time() - 100
         os.utime(path, (long_ago, long_ago))
         text = feedline.text(path, cache=cache)
-        assert text[69_999] == (lines[-1].decode(),)
+        assert text[139_999] == (lines[-1].decode(),)
         (unpacked,) = cache.glob("*.unpacked")
         before = unpacked.stat().st_ino
         again = feedline.text(path, cache=cache)

@@ -8,7 +8,7 @@ use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex};
 
 use super::decoding::{OnBadText, TextEncoding, decoded};
 use super::kept_table::default_folder;
-use super::opened::{Begun, BegunState, LinesFile};
+use super::opened::{Begun, BegunState, LinesFile, Room};
 use super::scan::{STRETCH, Stretch, look_through};
 use crate::crowd::{Watch, each};
 use crate::sync::lock;
@@ -50,8 +50,8 @@ impl Default for TextOptions {
 /// if it has any bytes. An empty line is a sample like others. A byte order mark before the first is left out.
 ///
 /// Each file is looked through once, when it is first opened; where its lines are is kept in the cache folder, in about two bytes a
-/// line, and used until the file changes. gzip and zstd are known by their first bytes; what they unpack to is held in memory up to
-/// 64 MiB a file, and otherwise unpacked once into the cache folder.
+/// line, and used until the file changes. Up to 128 MiB of all files are held in memory. gzip and zstd are known by their first bytes;
+/// what they unpack to is held, too, as far as there is room, and otherwise unpacked once into the cache folder.
 #[derive(Debug)]
 pub struct TextLines {
     files: Vec<LinesFile>,
@@ -72,9 +72,10 @@ impl TextLines {
         }
         let folder = options.cache_dir.clone().or_else(default_folder);
         let mut files = Vec::with_capacity(paths.len());
+        let room = Room::new();
         // As many at a time as may be open.
         for paths in paths.chunks(64) {
-            files.extend(open_some(paths, folder.as_deref(), options, watch)?);
+            files.extend(open_some(paths, folder.as_deref(), options, &room, watch)?);
             let count = files.len().max(paths.len());
             files.iter_mut().for_each(|file: &mut LinesFile| file.close_if_many(count));
         }
@@ -126,6 +127,7 @@ fn open_some(
     paths: &[PathBuf],
     folder: Option<&Path>,
     options: &TextOptions,
+    room: &Room,
     watch: Watch<'_>,
 ) -> Result<Vec<LinesFile>, SourceError> {
     let seen = AtomicU64::new(0);
@@ -163,7 +165,7 @@ fn open_some(
             None => {
                 let Some(file) = lock(&begun[*number]).take() else { return Ok(None) };
                 if let BegunState::Packed(compression) = file.state {
-                    let file = file.unpacked(compression, options, &seen, stop)?;
+                    let file = file.unpacked(compression, options, room, &seen, stop)?;
                     *lock(&unpacked[*number]) = Some(file);
                 }
                 Ok(None)
@@ -184,8 +186,8 @@ fn open_some(
             return Err(SourceError::Interrupted);
         };
         files.push(match file.state {
-            BegunState::Known(_) => file.known()?,
-            _ => file.scanned(&stretches)?,
+            BegunState::Known(_) => file.known(room)?,
+            _ => file.scanned(&stretches, room)?,
         });
     }
     Ok(files)

@@ -18,7 +18,7 @@
 //! let dir = tempfile::tempdir()?;
 //! std::fs::write(dir.path().join("a.txt"), "the cat sat\nthe dog\n")?;
 //! let options = TextOptions { cache_dir: Some(dir.path().join("cache")), ..TextOptions::default() };
-//! let go_on = &mut |_| std::ops::ControlFlow::Continue(());
+//! let go_on = &mut |_: u64| std::ops::ControlFlow::Continue(());
 //! let lines = Arc::new(TextLines::open(&[dir.path().join("a.txt")], &options, go_on)?);
 //! let counts = count_words(&*lines, 0, go_on)?;
 //! let vocabulary = Vocabulary::build(counts, &VocabularyOptions::default())?;

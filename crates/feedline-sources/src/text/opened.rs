@@ -2,9 +2,10 @@
 //!
 //! | file | its bytes are |
 //! | --- | --- |
-//! | plain | read where they are; up to [`HELD`] bytes of a file are held in memory |
-//! | gzip or zstd, up to [`HELD`] bytes unpacked | unpacked into memory when it is opened |
-//! | gzip or zstd, larger | unpacked once into the cache folder, and read there |
+//! | plain | held in memory as long as there is room, otherwise read where they are |
+//! | gzip or zstd | unpacked into memory as long as there is room, otherwise once into the cache folder, and read there |
+//!
+//! There is room for [`HELD`] bytes of all files together.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -25,9 +26,9 @@ use crate::crowd::Stop;
 use crate::read_at::{append_at, open_plain, read_exact_at};
 use crate::stamp::Stamp;
 
-/// Bytes of a file that are held in memory rather than read line by line: for lines of the usual length a system call costs as much
-/// as making tokens of them.
-pub(super) const HELD: u64 = 64 << 20;
+/// Bytes of all files that are held in memory rather than read line by line: for lines of the usual length a system call takes a good part
+/// of the time that making tokens of them does.
+pub(super) const HELD: u64 = 128 << 20;
 /// Files that are kept open.
 const OPEN: usize = 128;
 /// Bytes that are unpacked between two looks at the watcher.
@@ -48,6 +49,25 @@ enum Bytes {
     Held(Vec<u8>),
     /// In this file, which is kept open if there are few; in the state of the stamp.
     InFile { file: Option<File>, path: PathBuf, stamp: Stamp },
+}
+
+/// The bytes that may still be held in memory, of all files. Relaxed: it is a number and publishes nothing.
+pub(super) struct Room(AtomicU64);
+
+impl Room {
+    pub(super) fn new() -> Room {
+        Room(AtomicU64::new(HELD))
+    }
+
+    /// Takes so many bytes if there are as many.
+    fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 /// A file before its lines are known.
@@ -102,7 +122,11 @@ impl Begun {
     }
 
     /// A plain file with what was found in it.
-    pub(super) fn scanned(self, stretches: &[Stretch]) -> Result<LinesFile, SourceError> {
+    pub(super) fn scanned(
+        self,
+        stretches: &[Stretch],
+        room: &Room,
+    ) -> Result<LinesFile, SourceError> {
         let first = match self.state {
             BegunState::Plain { first } => first,
             _ => 0,
@@ -112,17 +136,17 @@ impl Begun {
         if let Some(kept) = &self.kept {
             kept.write(&self.stamp, &table.to_bytes(), self.made);
         }
-        self.with_table(table)
+        self.with_table(table, room)
     }
 
     /// A file whose table was there.
-    pub(super) fn known(self) -> Result<LinesFile, SourceError> {
+    pub(super) fn known(self, room: &Room) -> Result<LinesFile, SourceError> {
         let Begun { path, file, stamp, kept, state, made } = self;
         let BegunState::Known(table) = state else {
             return Err(SourceError::Interrupted);
         };
         let begun = Begun { path, file, stamp, kept, state: BegunState::Plain { first: 0 }, made };
-        begun.with_table(table)
+        begun.with_table(table, room)
     }
 
     /// Unpacks a compressed one.
@@ -130,13 +154,14 @@ impl Begun {
         self,
         compression: Compression,
         options: &TextOptions,
+        room: &Room,
         seen: &AtomicU64,
         stop: &Stop<'_>,
     ) -> Result<LinesFile, SourceError> {
         if let Some(found) = self.unpacked_before() {
             return Ok(found);
         }
-        let mut unpacking = Unpacking { begun: &self, options, held: Vec::new(), spilled: None };
+        let mut unpacking = Unpacking { begun: &self, room, held: Vec::new(), spilled: None };
         let mut from = compression.reader(&self.file).map_err(|e| self.cannot("unpack")(e))?;
         let (mut stretch, mut first, mut total) = (Stretch::default(), None, 0_u64);
         let mut block = vec![0; BLOCK];
@@ -208,8 +233,8 @@ impl Begun {
         join(first, stretches).ok_or_else(|| SourceError::TooManyLines { path: self.path.clone() })
     }
 
-    fn with_table(self, table: LineTable) -> Result<LinesFile, SourceError> {
-        let bytes = if self.stamp.len <= HELD {
+    fn with_table(self, table: LineTable, room: &Room) -> Result<LinesFile, SourceError> {
+        let bytes = if room.take(self.stamp.len) {
             let mut held = Vec::new();
             append_at(&self.file, &mut held, 0, self.stamp.len as usize)
                 .map_err(self.cannot("read"))?;
@@ -237,14 +262,14 @@ impl Begun {
 /// Where unpacked bytes go: into memory, and when they are too many into a file.
 struct Unpacking<'a> {
     begun: &'a Begun,
-    options: &'a TextOptions,
+    room: &'a Room,
     held: Vec<u8>,
     spilled: Option<tempfile::NamedTempFile>,
 }
 
 impl Unpacking<'_> {
     fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
-        if self.spilled.is_none() && (self.held.len() + bytes.len()) as u64 <= HELD {
+        if self.spilled.is_none() && self.room.take(bytes.len() as u64) {
             self.held.extend_from_slice(bytes);
             return Ok(());
         }
@@ -256,10 +281,10 @@ impl Unpacking<'_> {
             fs::create_dir_all(kept.folder()).map_err(&cannot)?;
             let mut file = tempfile::NamedTempFile::new_in(kept.folder()).map_err(&cannot)?;
             file.write_all(&self.held).map_err(&cannot)?;
+            self.room.give_back(self.held.len() as u64);
             self.held = Vec::new();
             self.spilled = Some(file);
         }
-        debug_assert!(self.options.max_unpacked >= bytes.len() as u64);
         match &mut self.spilled {
             Some(file) => file.write_all(bytes).map_err(cannot),
             None => Ok(()),

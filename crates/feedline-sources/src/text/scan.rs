@@ -129,8 +129,8 @@ mod tests {
             cuts.extend([0, bytes.len()]);
             cuts.sort_unstable();
             let stretch = |pair: &[usize]| {
-                let mut stretch = Stretch::default();
-                stretch.last = pair[0].checked_sub(1).map_or(0, |before| bytes[before]);
+                let last = pair[0].checked_sub(1).map_or(0, |before| bytes[before]);
+                let mut stretch = Stretch { last, ..Stretch::default() };
                 stretch.add(&bytes[pair[0]..pair[1]]);
                 stretch
             };

@@ -80,8 +80,8 @@ fn packed_rows_hold_all_tokens() {
     assert_eq!(of("text"), [2, 3, 4, 5, 2, 3, 0, 0]);
     assert_eq!(of("segment_ids"), [1, 1, 1, 2, 1, 1, 0, 0]);
     assert_eq!(of("position_ids"), [0, 1, 2, 0, 0, 1, 0, 0]);
-    let padded = loader.stats().padded;
-    assert_eq!((padded.values, padded.places), (6, 8));
+    // Rows of later epochs, which are made ahead, count too.
+    assert_eq!(loader.stats().padded.share(), 0.25);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn fields_that_hold_no_text_or_no_sequences_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("pos")).unwrap();
     std::fs::write(dir.path().join("pos/1.txt"), "x").unwrap();
-    let watch = &mut |_| ControlFlow::Continue(());
+    let watch = &mut |_: u64| ControlFlow::Continue(());
     let files = TextFiles::open(dir.path(), &TextFilesOptions::default(), watch).unwrap();
     let files: Arc<dyn Dataset> = Arc::new(files);
     let vocabulary = Arc::new(Vocabulary::of(["x"], None, None).unwrap());
