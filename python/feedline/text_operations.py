@@ -237,7 +237,7 @@ class TextOperations(PipelineBase):
                 "multiple", 1 if multiple is None else multiple, 1
             )
             told = "longest" if multiple is None else f"longest, multiple={multiple}"
-        elif isinstance(to, str):
+        elif isinstance(cast(object, to), str):
             msg = f'to must be "longest" or a length, got {to!r}'
             raise ValueError(msg)
         else:

@@ -111,7 +111,7 @@ class Vocabulary:
             counts = NativeWordCounts()
             for text in texts:
                 counts.add(text)
-        settings = {
+        settings: dict[str, object] = {
             "size": None if size is None else _arguments.whole("size", size, 1),
             "min_count": _arguments.whole("min_count", min_count, 0),
             "pad": pad,
