@@ -115,7 +115,7 @@ sanitize: ## Run the Rust tests of the crates with unsafe code under AddressSani
 	@export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize; \
 	export ASAN_OPTIONS=allocator_may_return_null=1; \
 	$(STEP) sanitize cargo test --locked --target "$$(rustc -vV | sed -n 's/host: //p')" --lib --tests \
-	  -p feedline-core -p feedline-ipc -p feedline-sources -p feedline-ops -p feedline-volume -p feedline-bench
+	  -p feedline-core -p feedline-ipc -p feedline-sources -p feedline-tables -p feedline-ops -p feedline-volume -p feedline-bench
 
 soak: $(VENV)/.installed ## Run the long tests that `make test` leaves out
 	@$(STEP) soak-rust scripts/test-rust soak

@@ -268,12 +268,23 @@ def test_pictures_in_a_column_are_decoded(tmp_path):
         Image.new("RGB", (8, 6), (shade, 0, 0)).save(out, "png")
         return out.getvalue()
 
-    table = pa.table({"image": [png(shade) for shade in (1, 2, 3)], "label": [5, 6, 7]})
-    pipeline = feedline.parquet(written(tmp_path, table)).images("image").resize((6, 8))
+    table = pa.table(
+        {
+            "image": [png(shade) for shade in (1, 2, 3)],
+            "label": [5, 6, 7],
+            "tags": [[1, 2], [], [3]],
+            "name": ["a", "b", "c"],
+        }
+    )
+    rows = feedline.parquet(written(tmp_path, table), ragged="packed", null_flags=["label"])
+    pipeline = rows.images("image").resize((6, 8))
     (batch,) = batches_of(pipeline, batch_size=3)
     assert batch["image"].shape == (3, 3, 6, 8)
     assert batch["image"][:, 0, 0, 0].tolist() == [1, 2, 3]
     assert batch["label"].tolist() == [5, 6, 7]
+    assert batch["label_is_null"].tolist() == [False, False, False]
+    assert (batch["tags"].tolist(), batch["tags_offsets"].tolist()) == ([1, 2, 3], [0, 2, 2, 3])
+    assert batch["name"] == ["a", "b", "c"]
 
 
 def test_states_ranks_and_pickles_go_on_with_the_same_rows(tmp_path):

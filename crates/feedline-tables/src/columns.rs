@@ -358,6 +358,7 @@ pub(crate) fn fields(columns: &[TableColumn], ragged: &Ragged) -> Vec<Field> {
     values.chain(flags).collect()
 }
 
-fn flag_name(column: &str) -> String {
+/// The field that tells where a column is null.
+pub(crate) fn flag_name(column: &str) -> String {
     format!("{column}_is_null")
 }

@@ -1,20 +1,4 @@
-//! What the values of a column are to a batch.
-//!
-//! | Arrow | in a batch |
-//! | --- | --- |
-//! | integers, floats, bool | numbers of the same dtype |
-//! | date32, time32 | int32: days since 1970; units since midnight |
-//! | date64, time64, timestamp, duration | int64, in the column's own unit (timestamps since 1970, UTC) |
-//! | decimals | float64, the nearest |
-//! | strings | text |
-//! | binary of any length | bytes |
-//! | dictionaries | as their values |
-//! | fixed-size lists of numbers | arrays of fixed shape |
-//! | lists of numbers, nested or not | ragged arrays |
-//! | struct of `bytes` and `path` | bytes: an image as Hugging Face keeps it |
-//! | other structs | a field `name.child` for each child |
-//!
-//! Lists of strings or structs, maps, unions and intervals have no form in a batch.
+//! What the values of a column are to a batch; the table is in the crate's documentation.
 
 use arrow_schema::DataType;
 use feedline_core::{DType, Field, Ragged};

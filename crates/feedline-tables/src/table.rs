@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex, Stage};
+use feedline_core::{Cause, Dataset, Field, Group, Ragged, Sample, SampleIndex, Stage};
 
 use crate::TableError;
-use crate::cells::{CellFault, Cells, Filling, PictureBytes};
+use crate::cells::{CellFault, Filling, PictureBytes};
 use crate::chunk::{MOST_AXES, RecordForm, TableChunk, fixed_value};
 use crate::chunk_cache::{ChunkCache, ChunkSource};
 use crate::columns::{TableColumn, TableOptions, fields};
@@ -24,6 +24,7 @@ pub struct Table {
     even: Option<u64>,
     chunks: ChunkCache,
     windows: Option<(Vec<u64>, u64)>,
+    ragged: Ragged,
     /// Set where samples are some of the rows: which.
     picked: Option<Arc<[u64]>>,
 }
@@ -71,7 +72,8 @@ impl Table {
         let chunks = ChunkCache::new(source, starts.len() - 1, options.buffer, settles);
         let form = RecordForm::of(&columns);
         let fields = fields(&columns, &options.ragged);
-        Table { fields, form, starts, even, chunks, windows, picked: None, columns }
+        let ragged = options.ragged.clone();
+        Table { fields, form, starts, even, chunks, windows, ragged, picked: None, columns }
     }
 
     /// Some of the rows, in this order: sample i is row `rows[i]`.
@@ -193,23 +195,20 @@ impl Table {
         }
     }
 
-    fn write_ragged(
+    /// Appends the elements of a list; returns its lengths along each axis.
+    pub(crate) fn append_ragged(
         &self,
-        cells: &Cells,
+        chunk: &TableChunk,
         row: usize,
         column: usize,
-        sample: &mut Sample<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Cause> {
+    ) -> Result<([usize; MOST_AXES], usize), Cause> {
         let about = &self.columns[column];
-        let ValueKind::Numbers { axes, .. } = &about.kind else {
-            return Err(self.blame(column, &CellFault::Damaged));
-        };
-        out.clear();
-        let mut shape = [usize::MAX; MOST_AXES];
-        let Some(shape) = shape.get_mut(..axes.len()) else {
-            return Err(self.blame(column, &CellFault::Damaged));
-        };
+        let damaged = || self.blame(column, &CellFault::Damaged);
+        let ValueKind::Numbers { axes, .. } = &about.kind else { return Err(damaged()) };
+        let cells = chunk.cells(column).ok_or_else(damaged)?;
+        let mut lengths = [usize::MAX; MOST_AXES];
+        let shape = lengths.get_mut(..axes.len()).ok_or_else(damaged)?;
         if cells.is_null(row) {
             if about.filling == Filling::Refused {
                 return Err(self.blame(column, &CellFault::Null { name: about.name.clone() }));
@@ -225,8 +224,22 @@ impl Table {
                 *length = axis.unwrap_or(0);
             }
         }
-        sample.put_elements(column, shape, out)?;
-        Ok(())
+        Ok((lengths, axes.len()))
+    }
+
+    /// Whether a value of a flagged column is null.
+    pub(crate) fn is_null(&self, chunk: &TableChunk, row: usize, column: usize) -> bool {
+        let flag = self.columns[..column].iter().filter(|column| column.flagged).count();
+        match (chunk.record(row, self.form.stride), chunk.cells(column)) {
+            (Some(record), _) => record[self.form.flags[flag]] != 0,
+            (None, Some(cells)) => cells.is_null(row),
+            (None, None) => false,
+        }
+    }
+
+    /// How lists of different lengths share a batch.
+    pub(crate) fn ragged(&self) -> &Ragged {
+        &self.ragged
     }
 
     fn write_row(
@@ -238,15 +251,16 @@ impl Table {
         self.check(chunk, row)?;
         let mut value = Vec::new();
         for (i, column) in self.columns.iter().enumerate() {
-            match (&column.kind, chunk.cells(i)) {
-                (ValueKind::Text | ValueKind::Bytes | ValueKind::Picture, _) => {
+            value.clear();
+            match &column.kind {
+                ValueKind::Text | ValueKind::Bytes | ValueKind::Picture => {
                     self.with_bytes(chunk, row, i, |bytes| Ok(sample.put_bytes(i, bytes)?))?;
                 }
-                (ValueKind::Numbers { .. }, Some(cells)) if self.form.values[i].is_none() => {
-                    self.write_ragged(cells, row, i, sample, &mut value)?;
+                ValueKind::Numbers { .. } if self.form.values[i].is_none() => {
+                    let (lengths, axes) = self.append_ragged(chunk, row, i, &mut value)?;
+                    sample.put_elements(i, &lengths[..axes], &value)?;
                 }
-                _ => {
-                    value.clear();
+                ValueKind::Numbers { .. } => {
                     self.append_fixed(chunk, row, i, &mut value)?;
                     sample.put_bytes(i, &value)?;
                 }
@@ -254,11 +268,7 @@ impl Table {
         }
         let flagged = self.columns.iter().enumerate().filter(|(_, column)| column.flagged);
         for (flag, (i, _)) in flagged.enumerate() {
-            let is_null = match (chunk.record(row, self.form.stride), chunk.cells(i)) {
-                (Some(record), _) => record[self.form.flags[flag]] != 0,
-                (None, Some(cells)) => cells.is_null(row),
-                (None, None) => false,
-            };
+            let is_null = self.is_null(chunk, row, i);
             sample.put_bytes(self.columns.len() + flag, &[u8::from(is_null)])?;
         }
         Ok(())
