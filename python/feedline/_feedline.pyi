@@ -54,6 +54,8 @@ __all__ = [
     "model_usl",
     "model_waits_longer_than",
     "observation",
+    "open_stream",
+    "open_table",
     "open_tar",
     "open_text_files",
     "open_text_lines",
@@ -636,6 +638,10 @@ class Source:
         """
         The same samples, and who makes the first `most` of them when.
         """
+    def with_classes(self, /, classes: SupportsGetItem[int, str | PathLike[str]]) -> Source:
+        """
+        The same samples, whose labels count through these classes.
+        """
     @staticmethod
     def zip(sources: SupportsGetItem[int, Source], named: bool) -> Source:
         """
@@ -927,6 +933,24 @@ def model_waits_longer_than(
 def observation(stats: str) -> tuple[str, str]:
     """
     What `stats()` of a loader says, as an observation, and how the loader gives out work.
+    """
+
+def open_stream(
+    name: str, stream: Any, settings: "dict[str, object]", rows: Any | None = None
+) -> Source:
+    """
+    A table of what an object with `__arrow_c_stream__` gives; `name` is what messages call it. With `rows`, an array of uint64, those of
+    its rows.
+    """
+
+def open_table(
+    format: str,
+    paths: SupportsGetItem[int, str | PathLike[str]],
+    settings: "dict[str, object]",
+    progress: bool,
+) -> Source:
+    """
+    A table of files: `format` is what they are.
     """
 
 def open_tar(
