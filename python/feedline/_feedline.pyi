@@ -638,7 +638,7 @@ class Source:
         """
         The same samples, and who makes the first `most` of them when.
         """
-    def with_classes(self, /, classes: SupportsGetItem[int, str | PathLike[str]]) -> Source:
+    def with_classes(self, /, classes: SupportsGetItem[int, str]) -> Source:
         """
         The same samples, whose labels count through these classes.
         """
