@@ -507,7 +507,7 @@ def _type(kind: Any) -> str:  # noqa: ANN401 - checked
     if kind in (str, bytes):
         return "text" if kind is str else "bytes"
     try:
-        return np.dtype(kind).name
+        return str(np.dtype(kind).name)
     except TypeError:
         msg = f'a type must be a dtype, "text", "bytes" or such as "list[int64]", got {kind!r}'
         raise TypeError(msg) from None
