@@ -83,6 +83,7 @@ fmt: $(VENV)/.ready ## Format Rust and Python sources
 bench: $(VENV)/.installed ## Run every benchmark table
 	@$(STEP) bench-engine cargo run --release --quiet --locked -p feedline-benches --bin engine
 	@$(STEP) bench-kernel cargo run --release --quiet --locked -p feedline-benches --bin images
+	@$(STEP) bench-volume-kernel cargo run --release --quiet --locked -p feedline-benches --bin volumes
 	@for table in benches/*.py; do \
 	  $(STEP) "bench-$$(basename "$$table" .py)" $(BIN)/python "$$table"; \
 	done
@@ -115,7 +116,7 @@ sanitize: ## Run the Rust tests of the crates with unsafe code under AddressSani
 	@export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize; \
 	export ASAN_OPTIONS=allocator_may_return_null=1; \
 	$(STEP) sanitize cargo test --locked --target "$$(rustc -vV | sed -n 's/host: //p')" --lib --tests \
-	  -p feedline-core -p feedline-ipc -p feedline-sources -p feedline-ops -p feedline-volume -p feedline-bench
+	  -p feedline-core -p feedline-ipc -p feedline-sources -p feedline-tables -p feedline-ops -p feedline-volume -p feedline-bench
 
 soak: $(VENV)/.installed ## Run the long tests that `make test` leaves out
 	@$(STEP) soak-rust scripts/test-rust soak

@@ -19,6 +19,7 @@ from feedline import errors
 from feedline._feedline import Array, __version__, close_all
 from feedline.checkpoints import atomic_write, merge_states
 from feedline.gallery import Gallery
+from feedline.huggingface import huggingface
 from feedline.iterables import iterable
 from feedline.joining import concat, mix
 from feedline.loader import Loader
@@ -26,8 +27,15 @@ from feedline.picture_sources import images
 from feedline.pictures import Images
 from feedline.pipeline import Pipeline
 from feedline.randomness import rng
+from feedline.scan_headers import Volume, VolumeHeader
+from feedline.scan_sources import read_volume, volumes
+from feedline.scans import Volumes
 from feedline.shards import tar
 from feedline.sources import arrays, npy
+from feedline.tables import arrow, csv, jsonl, parquet
+from feedline.text_sources import text
+from feedline.text_vocabulary import Vocabulary
+from feedline.token_shards import tokens
 
 __all__ = [
     "Array",
@@ -35,18 +43,31 @@ __all__ = [
     "Images",
     "Loader",
     "Pipeline",
+    "Vocabulary",
+    "Volume",
+    "VolumeHeader",
+    "Volumes",
     "__version__",
     "arrays",
+    "arrow",
     "atomic_write",
     "concat",
+    "csv",
     "errors",
+    "huggingface",
     "images",
     "iterable",
+    "jsonl",
     "merge_states",
     "mix",
     "npy",
+    "parquet",
+    "read_volume",
     "rng",
     "tar",
+    "text",
+    "tokens",
+    "volumes",
 ]
 
 # Workers may be inside a Python function; they must be gone before the interpreter is.

@@ -17,6 +17,9 @@ __all__ = [
     "NativeDigest",
     "NativeEpoch",
     "NativeLoader",
+    "NativeTokenizer",
+    "NativeVocabulary",
+    "NativeWordCounts",
     "SharedBytes",
     "Source",
     "Trace",
@@ -27,6 +30,7 @@ __all__ = [
     "cli",
     "close_all",
     "current_sample",
+    "cut_sequences",
     "expand_braces",
     "memory_at",
     "merge_states",
@@ -50,9 +54,20 @@ __all__ = [
     "model_usl",
     "model_waits_longer_than",
     "observation",
+    "open_stream",
+    "open_table",
     "open_tar",
+    "open_text_files",
+    "open_text_lines",
+    "open_tokens",
+    "pack_sequences",
     "predict",
+    "read_volume_file",
+    "sequence_lengths",
+    "text_unicode_version",
     "usable_cores",
+    "volume_cases",
+    "word_letters",
 ]
 
 __version__: Final[str]
@@ -314,6 +329,114 @@ class NativeLoader:
         """
 
 @final
+class NativeTokenizer:
+    """
+    What a `tokenizer.json` says.
+    """
+    def __new__(cls, /, json: str, settings: "dict[str, object]") -> NativeTokenizer:
+        """
+        Reads the content of a `tokenizer.json`.
+        """
+    def encode(self, /, text: str) -> list[int]:
+        """
+        The ids of a text.
+        """
+    def id(self, /, token: str) -> int | None:
+        """
+        The id of a token, as it is.
+        """
+    @property
+    def pad(self, /) -> int | None:
+        """
+        The id that the file pads with, if it says so.
+        """
+    def sequences(self, /, source: Source, field: str, settings: "dict[str, object]") -> Source:
+        """
+        The field of a source as sequences of ids.
+        """
+
+@final
+class NativeVocabulary:
+    """
+    Words by number.
+    """
+    def __len__(self, /) -> int: ...
+    @staticmethod
+    def build(counts: NativeWordCounts, settings: "dict[str, object]") -> NativeVocabulary:
+        """
+        The words that were counted; what was counted is gone then.
+        """
+    def encode(self, /, text: str) -> list[int]:
+        """
+        The ids of a text.
+        """
+    @staticmethod
+    def from_json(json: str) -> NativeVocabulary:
+        """
+        Reads what `to_json` wrote.
+        """
+    def id(self, /, token: str) -> int | None:
+        """
+        The id of a token, as it is.
+        """
+    @staticmethod
+    def of(
+        tokens: SupportsGetItem[int, str], pad: str | None, unknown: str | None
+    ) -> NativeVocabulary:
+        """
+        Tokens in the order of their ids.
+        """
+    @property
+    def pad(self, /) -> int | None:
+        """
+        The id that rows are padded with.
+        """
+    def sequences(self, /, source: Source, field: str, settings: "dict[str, object]") -> Source:
+        """
+        The field of a source as sequences of ids.
+        """
+    def to_json(self, /) -> str:
+        """
+        The vocabulary as text.
+        """
+    def token(self, /, id: SupportsIndex) -> str | None:
+        """
+        The token of an id.
+        """
+    def tokens(self, /) -> list[str]:
+        """
+        All tokens in the order of their ids.
+        """
+    @property
+    def unknown(self, /) -> int | None:
+        """
+        The id of words that are not in the vocabulary.
+        """
+
+@final
+class NativeWordCounts:
+    """
+    How often each word occurs.
+    """
+    def __new__(cls, /) -> NativeWordCounts:
+        """
+        Nothing is counted yet.
+        """
+    def add(self, /, text: str) -> None:
+        """
+        Counts the words of a text.
+        """
+    def items(self, /) -> list[tuple[str, int]]:
+        """
+        Each word and how often it was seen.
+        """
+    @staticmethod
+    def of(source: Source, field: str, progress: bool) -> NativeWordCounts:
+        """
+        The words of a text field of all samples.
+        """
+
+@final
 class SharedBytes:
     """
     Bytes that can be read and written through the buffer protocol.
@@ -517,6 +640,30 @@ class Source:
         """
         The same samples, and who makes the first `most` of them when.
         """
+    def volume_header(
+        self, /, index: SupportsIndex
+    ) -> "tuple[str, list[str], str | None, tuple[int, int, int], int, tuple[float, float, float], list[list[float]], str, str]":
+        """
+        What is known of a volume without reading its voxels: name, images, mask, shape, channels, spacing,
+        affine, orientation and dtype.
+        """
+    def volume_program(
+        self, /, calls: "list[tuple[str, dict[str, object]]]"
+    ) -> tuple[Source, list[str]]:
+        """
+        Volumes after a chain of calls. Also returns what it does, line by line.
+        """
+    @staticmethod
+    def volumes(
+        cases: "list[tuple[str, list[str], str | None]]", settings: "dict[str, object]"
+    ) -> Source:
+        """
+        Medical volumes, each a name, the files of its image and the file of its mask: as they are.
+        """
+    def with_classes(self, /, classes: SupportsGetItem[int, str]) -> Source:
+        """
+        The same samples, whose labels count through these classes.
+        """
     @staticmethod
     def zip(sources: SupportsGetItem[int, Source], named: bool) -> Source:
         """
@@ -617,6 +764,11 @@ def current_sample() -> tuple[int, int, int, int, int, int] | None:
     """
     The sample whose function the calling thread is in: seed, epoch, index, function, the number of the
     call, and which time the sample comes in its epoch. `None` outside.
+    """
+
+def cut_sequences(source: Source, field: str, settings: "dict[str, object]") -> Source:
+    """
+    Sequences that a field holds already, cut and padded.
     """
 
 def expand_braces(pattern: str) -> list[str]:
@@ -805,6 +957,24 @@ def observation(stats: str) -> tuple[str, str]:
     What `stats()` of a loader says, as an observation, and how the loader gives out work.
     """
 
+def open_stream(
+    name: str, stream: Any, settings: "dict[str, object]", rows: Any | None = None
+) -> Source:
+    """
+    A table of what an object with `__arrow_c_stream__` gives; `name` is what messages call it. With `rows`, an array of uint64, those of
+    its rows.
+    """
+
+def open_table(
+    format: str,
+    paths: SupportsGetItem[int, str | PathLike[str]],
+    settings: "dict[str, object]",
+    progress: bool,
+) -> Source:
+    """
+    A table of files: `format` is what they are.
+    """
+
 def open_tar(
     paths: SupportsGetItem[int, str | PathLike[str]],
     parts: SupportsGetItem[int, str] | None,
@@ -819,12 +989,80 @@ def open_tar(
     Tar shards in webdataset's layout. `window` and `buffer` are for streaming.
     """
 
+def open_text_files(
+    root: str | PathLike[str], settings: "dict[str, object]", progress: bool
+) -> Source:
+    """
+    Whole files below a folder, whose folders are labels or not.
+    """
+
+def open_text_lines(
+    paths: SupportsGetItem[int, str | PathLike[str]],
+    settings: "dict[str, object]",
+    skip_empty: bool,
+    progress: bool,
+) -> Source:
+    """
+    Lines of files. `skip_empty` leaves out those without a byte.
+    """
+
+def open_tokens(
+    paths: SupportsGetItem[int, str | PathLike[str]], settings: "dict[str, object]"
+) -> tuple[Source, int]:
+    """
+    Windows or documents of token shards. Also returns how many tokens there are, for windows.
+    """
+
+def pack_sequences(
+    source: Source, field: str, lengths: bytes, settings: "dict[str, object]"
+) -> tuple[Source, int]:
+    """
+    The sequences of a field packed into rows. Also returns how many places hold no token.
+    """
+
 def predict(calibration: str, setting: str) -> str:
     """
     What a loader does at a setting.
     """
 
+def read_volume_file(
+    path: str | PathLike[str], settings: "dict[str, object]"
+) -> tuple[
+    bytearray,
+    str,
+    list[int],
+    tuple[float, float, float],
+    list[list[float]],
+    str,
+    list[tuple[float, float]],
+]:
+    """
+    Reads a whole file.
+    """
+
+def sequence_lengths(source: Source, field: str) -> bytes:
+    """
+    The length of a field in each sample, as bytes of uint32: of all samples made once.
+    """
+
+def text_unicode_version() -> str:
+    """
+    The version of Unicode that says what a letter is.
+    """
+
 def usable_cores() -> int:
     """
     Cores this process may use: affinity and the cgroup's CPU quota taken into account.
+    """
+
+def volume_cases(
+    layout: str, path: str | PathLike[str], mask: str | PathLike[str] | None
+) -> "list[tuple[str, list[str], str | None]]":
+    """
+    The cases of a folder, of nnU-Net's folder of a dataset, of a Decathlon's `dataset.json`, or of a table.
+    """
+
+def word_letters() -> list[int]:
+    """
+    The code points that belong to words.
     """

@@ -14,8 +14,8 @@ def samples_of(batch: Any, fields: Fields) -> list[Any]:  # noqa: ANN401 - the e
     """Return the samples of a batch: tuples, or dicts where the batch is one.
 
     What was padded to the longest of the batch is as long as it was before; what was padded to a
-    given shape stays so. Both have their lengths behind them, as in the batch. What was packed is
-    each sample's own, without offsets.
+    given shape stays so. Both have their lengths or masks behind them, as in the batch. What was
+    packed is each sample's own, without offsets.
 
     Parameters
     ----------
@@ -36,6 +36,19 @@ def samples_of(batch: Any, fields: Fields) -> list[Any]:  # noqa: ANN401 - the e
             columns.append([values[begin:end] for begin, end in pairwise(offsets)])
             continue
         columns.append(list(values))
+        if rule == "masked":
+            masks = list(next(arrays))
+            columns[-1] = [value[mask] for value, mask in zip(values, masks, strict=True)]
+            names.append(f"{name}_mask")
+            columns.append([mask[mask] for mask in masks])
+        if rule == "longest, left":
+            lengths = next(arrays)
+            columns[-1] = [
+                value[len(value) - own :]
+                for value, own in zip(values, lengths.tolist(), strict=True)
+            ]
+            names.append(f"{name}_lengths")
+            columns.append(list(lengths))
         if rule in ("longest", "padded"):
             lengths = next(arrays)
             if rule == "longest":

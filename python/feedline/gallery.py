@@ -124,7 +124,7 @@ def drawn(
     looks: list[Look],
     *,
     classes: list[str] | None,
-    numbers: Sequence[int],
+    captions: Sequence[str],
     columns: int | None,
     size: int,
 ) -> Gallery:
@@ -140,8 +140,8 @@ def drawn(
         The pictures of a sample.
     classes
         Names of the classes, where they are known.
-    numbers
-        Which samples they are; the caption of those that have no label.
+    captions
+        What stands under those that have no label.
     columns
         Samples per row; None for about as many as there are rows.
     size
@@ -162,9 +162,23 @@ def drawn(
         )
     cells = []
     for i, sample in enumerate(samples):
-        caption = str(numbers[i]) if place is None else _caption(sample[place], classes)
+        caption = captions[i] if place is None else _caption(sample[place], classes)
         cells.append(_cell([view[i] for view in tiles], caption, size))
     return Gallery(_grid(cells, columns), len(samples))
+
+
+def together(galleries: Sequence[Gallery], columns: int | None) -> Gallery:
+    """Return galleries of equal size as one.
+
+    Parameters
+    ----------
+    galleries
+        What is put together, as `drawn` made it.
+    columns
+        How many stand in a row; None for about as many as there are rows.
+    """
+    cells = [one.pixels[_GAP:-_GAP, _GAP:-_GAP] for one in galleries]
+    return Gallery(_grid(cells, columns), sum(one.samples for one in galleries))
 
 
 def _hwc(value: npt.NDArray[np.float64], layout: str | None) -> npt.NDArray[np.float64]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from feedline._arguments import flag, whole
-from feedline._feedline import NativeLoader
+from feedline._feedline import NativeLoader, sequence_lengths
 from feedline._samples import samples_of
 
 if TYPE_CHECKING:
@@ -184,8 +184,11 @@ def _lengths(pipeline: Pipeline, buckets: str | ArrayLike) -> np.ndarray:
     return lengths.astype(np.uint32)
 
 
-def _lengths_by_field(pipeline: Pipeline, name: str) -> list[int]:
-    """Make the field of every sample, and return its length, or the length that it holds."""
+def _lengths_by_field(pipeline: Pipeline, name: str) -> list[int] | np.ndarray:
+    """Return the length of a field in every sample, or the length that it holds.
+
+    Samples are made for it unless the source knows; of text the bytes are counted.
+    """
     fields = pipeline._source.fields()
     found = {field: (dtype, shape) for field, dtype, shape, _ in fields}
     if name not in found:
@@ -204,6 +207,8 @@ def _lengths_by_field(pipeline: Pipeline, name: str) -> list[int]:
             msg = f"buckets cannot be asked of samples before {operations[0]}; pass the lengths"
             raise ValueError(msg)
         source = pipeline._source
+    if shape and not source.calls_python:
+        return np.frombuffer(sequence_lengths(source, name), np.uint32)
     # As dicts, whatever the pipeline delivers.
     epoch = NativeLoader(source, True, "numpy", {"batch_size": 64, "epochs": 1}).epoch()
     samples = (sample for batch in epoch for sample in samples_of(batch, source.fields()))

@@ -8,6 +8,7 @@ __all__ = [
     "BatchTimes",
     "ConsumerStats",
     "MemoryStats",
+    "PaddedStats",
     "SeriesPoint",
     "StageStats",
     "Stats",
@@ -94,6 +95,13 @@ class MemoryStats(TypedDict):
     reused_blocks: int
 
 
+class PaddedStats(TypedDict):
+    """How much of padded fields holds values."""
+
+    values: int
+    places: int
+
+
 class Stats(TypedDict):
     """What a loader has done so far, and where the time went."""
 
@@ -115,5 +123,6 @@ class Stats(TypedDict):
     efficiency: float
     steals: StealStats
     memory: MemoryStats
+    padded: PaddedStats
     prefetch: int
     ready: int

@@ -1,5 +1,6 @@
 """`feedline bench`, `report` and `generate`, from outside and at tiny sizes."""
 
+import csv
 import io
 import json
 import os
@@ -302,7 +303,107 @@ def test_generated_samples_are_what_numpy_reads(tmp_path):
     assert all(np.abs(it).max() < 4 for it in arrays)
 
 
+REVIEWS = ["generate", "reviews", "--count", 40, "--seed", 3]
+
+
+def test_generated_reviews_lie_as_those_of_imdb_and_are_the_same_again(tmp_path):
+    for name in ("a", "b"):
+        done = command(*REVIEWS, "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("40 reviews of 1.")
+    first, second = (sorted((tmp_path / name).rglob("*.txt")) for name in ("a", "b"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    places = [path.relative_to(tmp_path / "a").parent.as_posix() for path in first]
+    assert {place: places.count(place) for place in places} == dict.fromkeys(
+        ("train/neg", "train/pos", "test/neg", "test/pos"), 10
+    )
+    note = json.loads((tmp_path / "a" / "dataset.json").read_text())
+    assert note["bytes"] == sum(path.stat().st_size for path in first)
+
+
+def test_generated_reviews_are_what_the_csv_and_json_modules_read(tmp_path):
+    for form in ("lines", "csv", "jsonl"):
+        done = command(*REVIEWS, "--form", form, "--out", tmp_path)
+        assert done.returncode == 0, done.stderr
+    for split in ("train", "test"):
+        lines = (tmp_path / f"{split}.txt").read_text("utf-8").splitlines()
+        labels = np.load(tmp_path / f"{split}-labels.npy")
+        with (tmp_path / f"{split}.csv").open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        written = (tmp_path / f"{split}.jsonl").read_text("utf-8")
+        objects = [json.loads(line) for line in written.splitlines()]
+        assert len(lines) == 20
+        assert labels.dtype == np.int64
+        assert [row["text"] for row in rows] == [it["text"] for it in objects] == lines
+        assert [int(row["label"]) for row in rows] == labels.tolist()
+        assert [it["label"] for it in objects] == labels.tolist()
+        assert [int(row["stars"]) for row in rows] == [it["meta"]["stars"] for it in objects]
+        assert all((it["meta"]["stars"] > 5) == (it["label"] == 1) for it in objects)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A tiny run of `text` with all that take part."""
+    out = tmp_path_factory.mktemp("text")
+    sizes = [
+        "--set",
+        "batch_sizes=[4,8]",
+        "--workers",
+        "0,2",
+        "--set",
+        "reviews=40",
+        "--rounds",
+        "1",
+    ]
+    sizes += ["--set", "length=32", "--set", "vocabulary=500"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(out / "cache")}
+    done = command("bench", "text", "--quick", *sizes, "--out", out, env=environment)
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+def test_text_checks_outputs_and_trains_with_the_same_batches(text):
+    out, _ = text
+    checks = [line for line in lines(out) if line["kind"] == "check"]
+    assert {check["contestant"] for check in checks} == {"torch", "datasets", "feedline"}
+    assert all(check["what"] == "equal bit by bit" for check in checks), checks
+    runs = [line for line in lines(out) if line["kind"] == "measurement"]
+    assert len(runs) == 2 * 3 * 2 * 2 * 2
+    assert all(run["items"] == 40 and run["figures"]["epoch_s"] > 0 for run in runs)
+    for batch in (4, 8):
+        losses = {
+            run["figures"]["loss"]
+            for run in runs
+            if run["point"]["task"] == "training" and run["point"]["batch"] == batch
+        }
+        assert len(losses) == 1, "the same words and labels in the same order"
+
+
+def test_text_says_that_there_is_no_page_locked_memory_where_there_is_none(text):
+    out, printed = text
+    header, *_ = lines(out)
+    torch = pytest.importorskip("torch")
+    marked = any(note.startswith("pin_memory has no effect here") for note in header["notes"])
+    assert marked == (not torch.accelerator.is_available())
+    assert ("no effect" in printed) == marked
+
+
+def test_text_has_predictions_beside_measurements(text):
+    out, _ = text
+    summary = json.loads((out / "summary.json").read_text())
+    groups = {group["group"]["contestants"] for group in summary["model"]["groups"]}
+    assert groups == {"torch", "datasets", "feedline"}
+    trained = [it for it in summary["points"] if it["point"]["task"] == "training"]
+    assert all(it["predicted"]["held_out"] for it in trained)
+    assert "An epoch of training by batch size" in (out / "report.html").read_text()
+
+
 WRONG = [
+    (["bench", "text", "--contestants", "spdl"], "must be of torch, datasets, feedline"),
+    (["bench", "text", "--set", "pin_memory=['maybe']"], "must be of off, on, got `maybe`"),
+    (["bench", "text", "--data", "."], "reviews (train/pos, train/neg)"),
+    (["generate", "reviews", "--count", "3"], "at least 4, got 3"),
+    (["generate", "reviews", "--form", "xml"], "--form"),
     (["bench", "worker"], "did you mean `workers`?"),
     (["bench", "nonsense"], "--list"),
     (["bench", "workers", "--workers", "-1"], "0 or more, got -1"),

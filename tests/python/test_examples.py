@@ -47,6 +47,14 @@ def test_training_on_photographs_learns_with_both_loaders(out):
     assert max(torch) > LEARNED
 
 
+def test_training_on_volumes_finds_the_organ(out):
+    text = said(out, "train_volumes")
+    shares = re.findall(r"Dice of the organ ([\d.]+)%", text)
+    assert len(shares) == 8
+    # The organ is a tenth of a scan: all called organ would have a Dice of less than 20 %.
+    assert float(shares[-1]) > 50
+
+
 def test_the_script_has_the_same_losses_with_one_import_changed(out):
     text = said(out, "dropin")
     assert "+ from feedline.torch import DataLoader" in text
@@ -68,6 +76,17 @@ def test_a_killed_training_uses_each_photograph_once(out):
     assert text.count("killed after step") == 2
     assert "each of 192 photographs once in each epoch" in text
     assert "the weights of an undisturbed run, bit by bit" in text
+
+
+def test_training_on_reviews_learns_the_words_that_tell(out):
+    text = said(out, "train_sentiment")
+    assert accuracies(text)[-1] > 70, "a guess is right in 50 % of the cases"
+    negative, positive = (
+        re.search(rf"^{kind}: (.*)$", text, re.MULTILINE)[1].split(", ")
+        for kind in ("negative", "positive")
+    )
+    assert {"bad", "worst", "awful", "boring", "terrible"} & set(negative)
+    assert {"great", "best", "excellent", "wonderful", "perfect"} & set(positive)
 
 
 def test_shards_deliver_the_same_photographs_both_ways(out):
@@ -107,6 +126,15 @@ def test_too_few_photographs_are_refused(out):
     )
     assert done.returncode == 2
     assert "--count must be at least 16, got 3" in done.stderr
+
+
+def test_too_few_scans_are_refused(out):
+    command = [sys.executable, EXAMPLES / "scans.py", "--count", "2"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=out
+    )
+    assert done.returncode == 2
+    assert "--count must be at least 3, got 2" in done.stderr
 
 
 def test_the_readme_has_a_line_for_every_example():

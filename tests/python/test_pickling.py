@@ -4,11 +4,16 @@ import copy
 import functools
 import inspect
 import io
+import json
 import multiprocessing
 import pickle
 import tarfile
 
+import datasets
 import numpy as np
+import pyarrow
+import pyarrow.ipc
+import pyarrow.parquet
 import pytest
 from PIL import Image
 from portable_functions import (
@@ -46,6 +51,10 @@ def encoded():
         yield {"png": file.getvalue()}
 
 
+def table():
+    return pyarrow.table({"x": np.arange(6), "y": np.arange(6) / 2})
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with everything that a source can read."""
@@ -67,7 +76,37 @@ def place(tmp_path_factory):
                 member = tarfile.TarInfo(f"{i}.{part}")
                 member.size = len(content)
                 shard.addfile(member, io.BytesIO(content))
+    pyarrow.parquet.write_table(table(), folder / "rows.parquet")
+    with pyarrow.ipc.new_file(folder / "rows.arrow", table().schema) as file:
+        file.write_table(table())
+    (folder / "rows.csv").write_text("x,y\n" + "".join(f"{i},{i / 2}\n" for i in range(6)))
+    rows = "".join(json.dumps({"x": i, "y": i / 2}) + "\n" for i in range(6))
+    (folder / "rows.jsonl").write_text(rows)
+    (folder / "lines.txt").write_text("The cat sat\n\nthe dog, the END\n")
+    np.arange(500, dtype=np.uint16).tofile(folder / "tokens.bin")
+    (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
     return folder
+
+
+TOKENIZER = {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": [],
+    "normalizer": {"type": "Lowercase"},
+    "pre_tokenizer": {"type": "Whitespace"},
+    "post_processor": None,
+    "decoder": None,
+    "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "the": 1, "cat": 2}, "unk_token": "[UNK]"},
+}
+
+
+def text(place, **settings):
+    return feedline.text(place / "lines.txt", cache=place / "tables", **settings)
+
+
+def ids(place):
+    return text(place).vocabulary(feedline.Vocabulary.build(["the cat sat"]))
 
 
 def images(place, **settings):
@@ -108,6 +147,27 @@ SOURCES = {
         lambda place: tar(place),
         lambda place: tar(place, parts=["cls"], streaming=True, window=2, max_bytes="1MiB"),
     ],
+    "text": [
+        lambda place: text(place, skip_empty=True, named=True),
+        lambda place: feedline.text(place, labels=False, extensions=[".txt"]),
+    ],
+    "tokens": [
+        lambda place: feedline.tokens(place / "tokens.bin", length=8),
+        lambda place: feedline.tokens(place / "*.bin", "uint8", 9, windows="sequential"),
+    ],
+    "parquet": [
+        lambda place: feedline.parquet(place / "rows.parquet"),
+        lambda place: feedline.parquet(place / "rows.parquet", columns=["y"], buffer="1MiB"),
+    ],
+    "arrow": [
+        lambda place: feedline.arrow(place / "rows.arrow"),
+        lambda place: feedline.arrow(table(), columns=["y", "x"]),
+    ],
+    "csv": [lambda place: feedline.csv(place / "rows.csv", cache=place / "tables")],
+    "jsonl": [lambda place: feedline.jsonl(place / "rows.jsonl", cache=place / "tables")],
+    "huggingface": [
+        lambda place: feedline.huggingface(datasets.Dataset(table()).select([4, 2, 2])),
+    ],
     "iterable": [
         lambda place: feedline.iterable(functools.partial(range, 7)),
         lambda place: feedline.iterable(sentences, ragged={"n": "packed"}),
@@ -127,6 +187,23 @@ OPERATIONS = {
         lambda place: numbers().map(Scaled(2).method).map(np.negative),
         lambda place: numbers().map(functools.partial(np.add, 4)),
         lambda place: images(place).center_crop(8).map(first_of_both),
+    ],
+    "vocabulary": [ids],
+    "tokenize": [
+        lambda place: text(place).tokenize(place / "tokenizer.json", max_length=2),
+        lambda place: text(place).tokenize(feedline.Vocabulary(["the"], pad=None, unknown=None)),
+    ],
+    "truncate": [
+        lambda place: ids(place).truncate(2).truncate(1, side="left"),
+        lambda place: numbers().map(stretched, ragged={0: "packed"}).truncate(2),
+    ],
+    "pad": [
+        lambda place: ids(place).pad(6, value=9, mask=True),
+        lambda place: ids(place).truncate(2).pad(multiple=4, side="left"),
+    ],
+    "pack": [
+        lambda place: ids(place).pack(4, end=7, reshuffle=True),
+        lambda place: ids(place).pack(3, method="concatenate"),
     ],
     "map_batches": [
         lambda place: numbers().map(noisy).map_batches(noisy).map_batches(doubled).skip(2),

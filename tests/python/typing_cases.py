@@ -125,3 +125,28 @@ def a_trainer(loader: torch.utils.data.DataLoader[torch.Tensor]) -> None:
 
 def the_drop_in_where_torchs_is_wanted() -> None:
     a_trainer(DataLoader(Squares()))
+
+
+def volumes() -> None:
+    cases = feedline.volumes("images", "masks", named=True)
+    feedline.volumes([("image.nrrd", "mask.nrrd")], cache="kept", max_bytes="1GiB")
+    patches = (
+        cases.reorient("RAS")
+        .resample((2.5, None, 1.0))
+        .window(40, 400)
+        .random_crop((96, 96, 48), foreground=0.33, classes={1: 1.0, 2: 3.0}, patches=2)
+        .nnunet_augment()
+        .to_dtype("bfloat16", mask="uint8")
+    )
+    assert_type(patches, feedline.Volumes)
+    assert_type(patches.take(3), feedline.Volumes)
+    for header in cases.headers:
+        assert_type(header, feedline.VolumeHeader)
+        assert_type(header.spacing, tuple[float, float, float])
+    feedline.Loader(patches, batch_size=2)
+    DataLoader(patches, batch_size=2)
+    array, affine, *_ = feedline.read_volume("image.nii.gz")
+    use(array.shape, affine @ affine, cases.show(3))
+    cases.pad(96, mode="reflect")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    cases.to_dtype("float64")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    cases.random_crop(96, elsewhere="nowhere")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -72,6 +72,7 @@ pub mod requirement;
 pub mod results;
 mod rounds;
 mod settings;
+pub mod show;
 pub mod simulation;
 pub mod summary;
 mod system_probe;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, ValueEnum};
+use feedline_bench::generate::PhantomFormat;
 use feedline_bench::{CommandSide, Requirement};
 
 use crate::model::arguments::ModelArguments;
@@ -40,6 +41,7 @@ pub(crate) enum Subcommand {
     Measure(Measure),
     Model(ModelArguments),
     Report(ReportArguments),
+    Show(Show),
 }
 
 /// Run one of the published experiments on data loading, with a report.
@@ -103,6 +105,9 @@ pub(crate) struct Bench {
 
 /// Make data to measure with, the same for the same seed.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples: feedline generate images --count 512 --classes 4\n          \
+    feedline generate volumes --size 512x512x200 --format nii.gz --count 8\n          \
+    feedline generate volumes --layout nnunet --format nii.gz --out Dataset001_Bodies")]
 pub(crate) struct Generate {
     /// What to make.
     #[arg(value_enum)]
@@ -112,25 +117,86 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// How many samples.
-    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) count: u64,
+    /// How many samples. Default: 2048, or 32 volumes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
 
-    /// What every pixel depends on.
+    /// What every pixel and every word depends on.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Folders that pictures are spread over.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    pub(crate) classes: u64,
+    /// Images: folders that pictures are spread over. Default: 10.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) classes: Option<u64>,
+
+    /// Volumes: voxels along x, y and z. Default: 128x128x64.
+    #[arg(long, value_name = "XxYxZ")]
+    pub(crate) size: Option<Three<u32>>,
+
+    /// Volumes: millimetres from voxel to voxel along x, y and z. Default: 0.8x0.8x2.5.
+    #[arg(long, value_name = "XxYxZ")]
+    pub(crate) spacing: Option<Three<f64>>,
+
+    /// Volumes: nrrd (by gzip), nrrd-raw, nii.gz or nii. Default: nrrd.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<PhantomFormat>,
+
+    /// Volumes: two folders, or those of nnU-Net with its dataset.json. Default: folders.
+    #[arg(long, value_enum)]
+    pub(crate) layout: Option<LayoutOption>,
+
+    /// Reviews: how they are laid out. Default: folders.
+    #[arg(long, value_enum)]
+    pub(crate) form: Option<ReviewForm>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+/// How `reviews` are laid out; the first half is for training, the second for testing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReviewForm {
+    /// A file each in train/pos, train/neg, test/pos and test/neg, as IMDB's.
+    Folders,
+    /// A line each in train.txt and test.txt, with train-labels.npy and test-labels.npy.
+    Lines,
+    /// train.csv and test.csv, with the columns text, label and stars.
+    Csv,
+    /// train.jsonl and test.jsonl, with text, label, meta.stars and meta.words.
+    Jsonl,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DataKind {
     /// JPEG files like photographs, about 500 x 375 pixels and 117 KB, in class folders.
     Images,
     /// One .npy file of float32 (3, 224, 224) for each sample.
     Preprocessed,
+    /// Film reviews of about 230 words, positive or negative, as IMDB's.
+    Reviews,
+    /// Bodies as computed tomography shows them (int16, Hounsfield units), each with a mask of its organs.
+    Volumes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutOption {
+    /// images/case_0000.nrrd and masks/case_0000.nrrd.
+    Folders,
+    /// imagesTr/case_0000_0000.nrrd, labelsTr/case_0000.nrrd and dataset.json.
+    Nnunet,
+}
+
+/// Three numbers with an x between them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Three<T>(pub(crate) [T; 3]);
+
+impl<T: FromStr + Copy> FromStr for Three<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Option<Vec<T>> = text.split('x').map(|it| it.trim().parse().ok()).collect();
+        match numbers.as_deref() {
+            Some([x, y, z]) => Ok(Self([*x, *y, *z])),
+            _ => Err("write it as three numbers, along x, y and z, e.g. 128x128x64".into()),
+        }
+    }
 }
 
 /// Redraw the report of a folder of results, or say what changed between two.
@@ -147,6 +213,77 @@ pub(crate) struct ReportArguments {
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Draw samples to look at: of volumes three planes with the mask over them.
+///
+/// Volumes (NRRD, NIfTI, MetaImage), folders of pictures, tar shards and .npy files. Nothing is opened: the command
+/// says where the picture is.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples: feedline show images/ --mask masks/ --window=-160,240\n          \
+    feedline show Dataset001_Bodies --count 4 --out bodies.html\n          \
+    feedline show 'shards/train-{000..015}.tar' --count 20"
+)]
+pub(crate) struct Show {
+    /// A folder, a volume, a table of volumes, a shard, or a pattern of shards in quotes.
+    pub(crate) source: String,
+
+    /// Folder of the masks, under the same names; of one volume its file.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) mask: Option<PathBuf>,
+
+    /// The file to write: a picture (.png) or a page (.html).
+    #[arg(long, value_name = "FILE", default_value = "feedline-show.png")]
+    pub(crate) out: PathBuf,
+
+    /// How many samples, spread over all there are.
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) count: u32,
+
+    /// The numbers of the samples, from 0, e.g. 3,17.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "count")]
+    pub(crate) which: Option<Vec<u64>>,
+
+    /// The longest side of a picture in pixels.
+    #[arg(long, value_name = "N", default_value_t = 192, value_parser = clap::value_parser!(u32).range(16..=4096))]
+    pub(crate) size: u32,
+
+    /// Samples in a row.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) columns: Option<u32>,
+
+    /// The numbers that are black and white in volumes, e.g. -160,240. Default: without the outermost 0.5 %.
+    #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true)]
+    pub(crate) window: Option<Window>,
+
+    /// Print what was shown as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The interpreter that has the feedline package.
+    #[arg(long, value_name = "PATH", env = "FEEDLINE_PYTHON", default_value = "python3")]
+    pub(crate) python: String,
+}
+
+/// `LOW,HIGH`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Window(pub(crate) [f64; 2]);
+
+impl FromStr for Window {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once(',').and_then(|(low, high)| {
+            Some((low.trim().parse::<f64>().ok()?, high.trim().parse::<f64>().ok()?))
+        });
+        match numbers {
+            Some((low, high)) if low.is_finite() && high.is_finite() && low < high => {
+                Ok(Self([low, high]))
+            }
+            _ => Err("write it as two numbers, the lower one first, e.g. -160,240".into()),
+        }
+    }
 }
 
 /// Run commands in interleaved rounds and compare them.

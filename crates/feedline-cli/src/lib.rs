@@ -39,6 +39,7 @@ mod model;
 mod printer;
 mod progress;
 mod report;
+mod show;
 
 use arguments::{Arguments, Subcommand};
 use exit::{Exit, Trouble};
@@ -57,6 +58,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         Subcommand::Measure(arguments) => measure::measure(arguments, &printer),
         Subcommand::Model(arguments) => model::model(arguments, &printer),
         Subcommand::Report(arguments) => report::report(arguments, &printer),
+        Subcommand::Show(arguments) => show::show(arguments, &printer),
     };
     let exit = result.unwrap_or_else(|trouble| {
         printer.trouble(&trouble);

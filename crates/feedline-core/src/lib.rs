@@ -74,7 +74,9 @@ pub use deliver::{
 };
 pub use error::{BuildError, Error, Failure, OnError, SampleError};
 pub use flow::MemoryStats;
-pub use measure::{BatchTimes, ConsumerStats, SeriesPoint, StageStats, Stats, Times, WorkerStats};
+pub use measure::{
+    BatchTimes, ConsumerStats, PaddedStats, SeriesPoint, StageStats, Stats, Times, WorkerStats,
+};
 pub use plan::{Boundary, Order, Plan, Position, SampleIndex};
 pub use schedule::{MakePolicy, PolicyKind, Steals};
 pub use state::{BatchPlace, State, StateError, StatePart};

@@ -13,10 +13,10 @@ use crate::errors;
 use crate::source::Source;
 
 /// Opens something without the GIL, open to Ctrl-C. What is counted meanwhile is shown by `counter`.
-pub(crate) fn watched<T: Send>(
+pub(crate) fn watched<T: Send, E: std::error::Error + Send + 'static>(
     py: Python<'_>,
     mut counter: Option<Counter>,
-    open: impl FnOnce(Watch<'_>) -> Result<T, SourceError> + Send,
+    open: impl FnOnce(Watch<'_>) -> Result<T, E> + Send,
 ) -> PyResult<T> {
     let mut interrupt = None;
     let mut watch = |count| {

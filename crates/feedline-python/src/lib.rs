@@ -5,8 +5,11 @@
 //! | --- | --- |
 //! | `source.rs`, `in_memory.rs` | datasets, and arrays that Python holds |
 //! | `encoded.rs` | opening folders and shards, with progress |
+//! | `tables.rs` | opening tables |
 //! | `settings.rs` | what is passed by name, in dicts |
 //! | `pictures.rs` | image operations, and the dataset they make |
+//! | `volumes.rs` | the same of medical volumes |
+//! | `text.rs` | lines and files of text, vocabularies, tokenizers, sequences |
 //! | `function.rs`, `value.rs`, `record.rs` | samples to a Python function and back |
 //! | `iterable.rs` | samples of a Python iterator |
 //! | `batch_function.rs` | batches to a Python function and back |
@@ -54,11 +57,15 @@ mod settings;
 mod source;
 mod state;
 mod sync;
+#[cfg(feature = "tables")]
+mod tables;
+mod text;
 mod trace;
 #[cfg(target_os = "linux")]
 mod transport;
 mod trim;
 mod value;
+mod volumes;
 
 #[global_allocator]
 static ALLOCATOR: allocator::LargeApart = allocator::LargeApart;
@@ -99,11 +106,24 @@ pub mod _feedline {
     use crate::source::Source;
     #[pymodule_export]
     use crate::state::{NativeBatchSampler, current_sample, merge_states};
+    #[cfg(feature = "tables")]
+    #[pymodule_export]
+    use crate::tables::{open_stream, open_table};
+    #[cfg(feature = "tokenizers")]
+    #[pymodule_export]
+    use crate::text::NativeTokenizer;
+    #[pymodule_export]
+    use crate::text::{
+        NativeVocabulary, NativeWordCounts, cut_sequences, open_text_files, open_text_lines,
+        open_tokens, pack_sequences, sequence_lengths, text_unicode_version, word_letters,
+    };
     #[pymodule_export]
     use crate::trace::Trace;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::transport::{TransportEnd, TransportHub};
+    #[pymodule_export]
+    use crate::volumes::{read_volume_file, volume_cases};
     #[pymodule_export]
     use crate::{cli, usable_cores};
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
+use feedline::sources::volumes::{VolumeSet, Volumes};
 use feedline::sources::{
     Concat, Encoded, ImageArrays, Iterated, MixKind, Mixing, PassChange, Pictures, Select,
     SourceError, Watch, Zip, files, only,
@@ -25,7 +26,7 @@ use crate::pictures::{Call, LAYOUTS};
 use crate::settings::choice;
 use crate::trace::Trace;
 use crate::value::{self, Contiguous, KnownField};
-use crate::{encoded, errors, pictures};
+use crate::{encoded, errors, pictures, volumes};
 
 /// A native dataset.
 #[pyclass(frozen, module = "feedline._feedline")]
@@ -40,6 +41,8 @@ pub struct Source {
     windows: Option<(Arc<[u64]>, u64)>,
     /// Set where the dataset transforms images: what tells what is drawn for them.
     images: Option<ImageSource>,
+    /// Set where samples are volumes as they are: what operations on volumes take instead of the dataset.
+    volumes: Option<Arc<VolumeSet>>,
     /// How many random streams of each sample its image operations draw from.
     lanes: u64,
     /// What is done to whole batches, in order.
@@ -64,17 +67,20 @@ enum ImageSource {
     Encoded(Arc<Pictures>),
     /// Of arrays of bytes.
     Arrays(Arc<ImageArrays>),
+    /// Of medical volumes.
+    Volumes(Arc<Volumes>),
 }
 
 impl Source {
     /// A dataset that calls no Python function.
-    fn of(dataset: impl Dataset) -> Source {
+    pub(crate) fn of(dataset: impl Dataset) -> Source {
         Source {
             dataset: Arc::new(dataset),
             parts: None,
             encoded: None,
             windows: None,
             images: None,
+            volumes: None,
             lanes: 0,
             alters: Vec::new(),
             remade: None,
@@ -91,12 +97,42 @@ impl Source {
         Source { encoded: Some(encoded), windows, classes, ..Source::of(dataset) }
     }
 
+    /// Rows of a table: as they are, and as what decodes their bytes takes them.
+    #[cfg(feature = "tables")]
+    pub(crate) fn of_table(
+        dataset: impl Dataset,
+        encoded: Option<Arc<dyn Encoded>>,
+        windows: Option<(Arc<[u64]>, u64)>,
+    ) -> Source {
+        Source { encoded, windows, ..Source::of(dataset) }
+    }
+
     /// A dataset with this one's samples, in its order, made into something else.
     pub(crate) fn then(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
         let (functions, windows) = (self.functions.clone_ref(py), self.windows.clone());
         let (classes, changes) = (self.classes.clone(), self.changes.clone());
         let lanes = self.lanes;
         Source { functions, windows, classes, changes, lanes, ..Source::of(dataset) }
+    }
+
+    /// A dataset with labels that count through classes.
+    pub(crate) fn of_classes(dataset: impl Dataset, classes: Option<Vec<OsString>>) -> Source {
+        Source { classes: classes.map(Into::into), ..Source::of(dataset) }
+    }
+
+    /// A dataset whose samples are made of several of this one's.
+    pub(crate) fn regrouped(&self, py: Python<'_>, dataset: impl Dataset) -> Source {
+        Source { windows: None, classes: None, ..self.then(py, dataset) }
+    }
+
+    /// The number of a field.
+    pub(crate) fn field(&self, name: &str) -> PyResult<usize> {
+        let fields = self.dataset.fields();
+        let found = fields.iter().position(|field| field.name() == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = fields.iter().map(feedline::Field::name).collect();
+            PyValueError::new_err(format!("there is no field {name:?}; there are {names:?}"))
+        })
     }
 
     /// A dataset made of several.
@@ -149,6 +185,12 @@ impl Source {
     /// The Python function that makes the batches of those that were assembled.
     pub(crate) fn remade(&self) -> Option<Arc<BatchFunction>> {
         self.remade.clone()
+    }
+
+    fn opened_volumes(&self) -> PyResult<Arc<VolumeSet>> {
+        let missing =
+            || PyTypeError::new_err("these are no volumes as feedline.volumes opens them");
+        self.volumes.clone().ok_or_else(missing)
     }
 
     pub(crate) fn parts(&self) -> Option<&[plan::Part]> {
@@ -218,9 +260,52 @@ impl Source {
         encoded::open(py, "files", progress, open)
     }
 
+    /// Medical volumes, each a name, the files of its image and the file of its mask: as they are.
+    #[staticmethod]
+    #[pyo3(signature = (
+        cases: "list[tuple[str, list[str], str | None]]",
+        settings: "dict[str, object]",
+    ))]
+    fn volumes(
+        py: Python<'_>,
+        cases: Vec<volumes::Case>,
+        settings: &Bound<'_, PyDict>,
+    ) -> PyResult<Source> {
+        let set = volumes::open(py, cases, settings)?;
+        let (made, _) = volumes::program(Arc::clone(&set), &[])?;
+        Ok(Source { volumes: Some(set), ..Source::of(made) })
+    }
+
+    /// What is known of a volume without reading its voxels: name, images, mask, shape, channels, spacing,
+    /// affine, orientation and dtype.
+    #[pyo3(signature = (index) -> "tuple[str, list[str], str | None, tuple[int, int, int], int, tuple[float, float, float], list[list[float]], str, str]")]
+    fn volume_header(&self, index: usize) -> PyResult<volumes::HeaderTuple> {
+        volumes::header(&*self.opened_volumes()?, index)
+    }
+
+    /// Volumes after a chain of calls. Also returns what it does, line by line.
+    #[pyo3(signature = (calls: "list[tuple[str, dict[str, object]]]"))]
+    fn volume_program(
+        &self,
+        py: Python<'_>,
+        calls: Vec<Call<'_>>,
+    ) -> PyResult<(Source, Vec<String>)> {
+        let (made, words) = volumes::program(self.opened_volumes()?, &calls)?;
+        let made = Arc::new(made);
+        let images = Some(ImageSource::Volumes(Arc::clone(&made)));
+        Ok((Source { images, lanes: 1, ..self.then(py, made) }, words))
+    }
+
     /// Names of the classes that the labels count through, where the source has such.
     fn classes(&self) -> Option<Vec<OsString>> {
         self.classes.as_ref().map(|classes| classes.to_vec())
+    }
+
+    /// The same samples, whose labels count through these classes.
+    fn with_classes(&self, py: Python<'_>, classes: Vec<OsString>) -> Source {
+        let classes = Some(classes.into());
+        let (encoded, parts) = (self.encoded(), self.parts.clone());
+        Source { encoded, parts, classes, ..self.then(py, self.dataset()) }
     }
 
     /// Names of the parts of each sample, where nothing was done to them yet.
@@ -287,14 +372,13 @@ impl Source {
         epoch: u64,
     ) -> PyResult<Vec<Bound<'py, PyList>>> {
         let Some(made) = &self.images else { return Ok(Vec::new()) };
-        let drawn = py.detach(|| {
-            let key = feedline::SampleKey::new(seed, epoch, feedline::SampleIndex(asked));
-            let index = feedline::SampleIndex(index);
-            match made {
-                ImageSource::Encoded(made) => made.draw(index, key),
-                ImageSource::Arrays(made) => made.draw(index, key),
-            }
-        });
+        let key = feedline::SampleKey::new(seed, epoch, feedline::SampleIndex(asked));
+        let index = feedline::SampleIndex(index);
+        let drawn = match made {
+            ImageSource::Encoded(made) => py.detach(|| made.draw(index, key)),
+            ImageSource::Arrays(made) => py.detach(|| made.draw(index, key)),
+            ImageSource::Volumes(made) => return volumes::drawn(py, made, index, key),
+        };
         let (_, views) = drawn.map_err(|cause| PyValueError::new_err(cause.to_string()))?;
         views.iter().map(|drawn| pictures::describe(py, drawn)).collect()
     }
@@ -551,6 +635,9 @@ impl Source {
                     match rule {
                         Ragged::PadToLongest { .. } => "longest",
                         Ragged::PadTo { .. } => "padded",
+                        Ragged::Sequence { mask: true, .. } => "masked",
+                        Ragged::Sequence { left: true, .. } => "longest, left",
+                        Ragged::Sequence { .. } => "longest",
                         _ => "packed",
                     },
                 ),

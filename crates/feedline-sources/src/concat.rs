@@ -123,6 +123,11 @@ impl Dataset for Concat {
         part.cost_hint(inside)
     }
 
+    fn known_length(&self, index: SampleIndex, field: usize) -> Option<u64> {
+        let (part, inside) = self.inside(index).ok()?;
+        part.known_length(inside, field)
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         let (part, inside) = self.inside(index).ok()?;
         part.origin(inside)

@@ -9,6 +9,8 @@ use feedline_core::DType;
 use crate::npy::HeaderError;
 #[cfg(feature = "tar")]
 use crate::tar::ArchiveError;
+#[cfg(feature = "volume")]
+use crate::volumes::VolumeError;
 
 /// Why a source cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -143,6 +145,19 @@ pub enum SourceError {
         path: String,
         /// What is wrong with it.
         source: ArchiveError,
+    },
+    /// A volume that cannot be read.
+    #[cfg(feature = "volume")]
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// Files of volumes that do not belong together, or a list of them that is none.
+    #[cfg(feature = "volume")]
+    #[error("`{path}` {what}")]
+    VolumeLayout {
+        /// The folder or list, escaped where it is no text.
+        path: String,
+        /// What is wrong with it, and what to do.
+        what: String,
     },
     /// No sample has a part of that name.
     #[error("no sample has a part `{part}`; the first sample has: {there}")]
@@ -301,5 +316,77 @@ pub enum SourceError {
         there: String,
         /// What it should say.
         wanted: String,
+    },
+    /// Text in another encoding.
+    #[error("`{}` is {what}, and text is read as UTF-8; convert it, e.g. with `iconv -t utf-8`", path.display())]
+    NotUtf8Text {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A file of next to nothing but empty lines.
+    #[error("`{}` has more lines than a table may list (4 GiB of it); split the file", path.display())]
+    TooManyLines {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A compressed file that unpacks to too much.
+    #[error(
+        "`{}` unpacks to more than the {most} bytes that are allowed; raise max_unpacked if it is what it should be",
+        path.display()
+    )]
+    UnpacksToMore {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes there may be.
+        most: u64,
+    },
+    /// A large compressed file, and no folder to unpack it to.
+    #[error(
+        "`{}` is compressed and too large to be held in memory, and there is no cache folder; set cache",
+        path.display()
+    )]
+    NoCacheFolder {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A label without a folder.
+    #[error("`{}` has no folder {name}; labels are the names of folders in it", path.display())]
+    NoSuchLabel {
+        /// The folder.
+        path: PathBuf,
+        /// The label.
+        name: String,
+    },
+    /// A sample that could not be made while all were gone through.
+    #[error("sample {sample} ({origin}): {cause}")]
+    Sample {
+        /// Its number.
+        sample: u64,
+        /// Where it comes from.
+        origin: String,
+        /// Why.
+        cause: String,
+    },
+    /// A file that holds no tokens as it should.
+    #[error("`{}`: {what}", path.display())]
+    NoTokens {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// Fewer tokens than a window has.
+    #[error(
+        "a window of {length} tokens needs {needed}, at least 1, and there are {tokens}; take shorter windows"
+    )]
+    NoWindow {
+        /// Tokens of a window.
+        length: u64,
+        /// Those that are needed for one.
+        needed: u64,
+        /// Those that there are.
+        tokens: u64,
     },
 }

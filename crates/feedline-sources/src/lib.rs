@@ -7,6 +7,9 @@
 //! * [`tar::Shards`], [`tar::Streamed`]: tar shards in webdataset's layout.
 //! * [`Encoded`]: what gives bytes that others decode; [`Parts`] delivers them as they are.
 //! * [`Pictures`]: encoded images, decoded and transformed; [`ImageArrays`]: the same for arrays of bytes.
+//! * [`volumes`]: CT and MR volumes, of which only what a patch needs is read.
+//! * `text` (feature `text`): lines of files, files in label folders, their tokens, padded or packed.
+//! * `tokens` (feature `text`): token shards of nanoGPT, llm.c and Megatron.
 //! * [`Zip`]: several datasets of equal length side by side, such as images and labels.
 //! * [`Concat`]: several datasets one after the other.
 //! * [`Select`]: some samples of a dataset, or all of them again and again.
@@ -97,7 +100,19 @@ mod stamp;
 mod sync;
 #[cfg(feature = "tar")]
 pub mod tar;
+#[cfg(feature = "text")]
+pub mod text;
+#[cfg(feature = "text")]
+pub mod tokens;
+#[cfg(feature = "volume")]
+pub mod volumes;
 mod zip;
+
+/// Regular files: read at a place by any number of threads, and known to be what they were. For crates that add a format.
+pub mod plain_file {
+    pub use crate::read_at::{append_at, open_plain, read_exact_at};
+    pub use crate::stamp::{Stamp, since_1970};
+}
 
 pub use concat::Concat;
 pub use crowd::Watch;

@@ -6,13 +6,13 @@ use std::path::Path;
 
 /// Fills `buffer` from byte `offset` on. Fewer bytes than that are `UnexpectedEof`.
 #[cfg(unix)]
-pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+pub fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
 }
 
 /// Fills `buffer` from byte `offset` on. Fewer bytes than that are `UnexpectedEof`.
 #[cfg(windows)]
-pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+pub fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     use std::os::windows::fs::FileExt;
     while !buffer.is_empty() {
         match file.seek_read(buffer, offset) {
@@ -31,7 +31,7 @@ pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64)
 /// Appends `len` bytes from byte `offset` on. Fewer bytes than that are `UnexpectedEof`, more than
 /// there is memory for `OutOfMemory`.
 #[cfg(unix)]
-pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
+pub fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
     // Into memory that is not zeroed first: for a picture that would cost as much as a tenth of
     // reading it.
     make_room(out, len)?;
@@ -56,7 +56,7 @@ pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize)
 /// Appends `len` bytes from byte `offset` on. Fewer bytes than that are `UnexpectedEof`, more than
 /// there is memory for `OutOfMemory`.
 #[cfg(windows)]
-pub(crate) fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
+pub fn append_at(file: &File, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
     make_room(out, len)?;
     let from = out.len();
     out.resize(from + len, 0);
@@ -85,7 +85,7 @@ pub(crate) fn make_room(out: &mut Vec<u8>, len: usize) -> io::Result<()> {
 
 /// Opens a file for reading and tells its length. A pipe or a device, which might never answer, is
 /// refused.
-pub(crate) fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
+pub fn open_plain(path: &Path) -> io::Result<(File, Metadata)> {
     plain(File::options().read(true), path)
 }
 

@@ -1,6 +1,6 @@
 //! What becomes of a part that is no picture: a number, text, an array, or its bytes.
 
-use feedline_core::{Cause, DType, Field, Sample, SampleIndex};
+use feedline_core::{Cause, DType, Field, Ragged, Sample, SampleIndex};
 
 use crate::npy::{NpyHeader, write_array};
 use crate::{Encoded, escaped};
@@ -14,7 +14,7 @@ const TEXTS: [&str; 6] = ["txt", "text", "transcript", "json", "jsn", KEY];
 pub const KEY: &str = "__key__";
 
 /// How a part's bytes become a field's value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reading {
     /// As they are.
@@ -36,6 +36,15 @@ pub enum Reading {
         dtype: DType,
         /// The shape.
         shape: Vec<usize>,
+    },
+    /// The same of any number of items, each of this dtype and shape.
+    Items {
+        /// The elements' type.
+        dtype: DType,
+        /// The shape of one item; nothing for numbers.
+        shape: Vec<usize>,
+        /// How different numbers of them share a batch.
+        rule: Ragged,
     },
 }
 
@@ -131,6 +140,10 @@ impl Reading {
             Reading::Array { dtype, shape } | Reading::Elements { dtype, shape } => {
                 Field::fixed(name, *dtype, shape.as_slice())
             }
+            Reading::Items { dtype, shape, rule } => {
+                let axes = std::iter::once(None).chain(shape.iter().copied().map(Some));
+                Field::ragged(name, *dtype, axes.collect::<Vec<_>>(), rule.clone())
+            }
         }
     }
 
@@ -145,6 +158,12 @@ impl Reading {
         match self {
             Reading::Bytes | Reading::Text => sample.put_bytes(field, bytes)?,
             Reading::Elements { shape, .. } => sample.put_elements(field, shape, bytes)?,
+            Reading::Items { dtype, shape, .. } => {
+                let item =
+                    shape.iter().fold(dtype.size(), |bytes, axis| bytes.saturating_mul(*axis));
+                let axes = std::iter::once(bytes.len() / item.max(1)).chain(shape.iter().copied());
+                sample.put_elements(field, &axes.collect::<Vec<_>>(), bytes)?;
+            }
             Reading::Label => sample.put(field, &[parse_label(name, bytes)?])?,
             Reading::Array { dtype, shape } => {
                 let part = || name.to_string();

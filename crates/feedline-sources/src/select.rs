@@ -120,6 +120,10 @@ impl<D: Dataset + ?Sized> Dataset for Select<D> {
         self.inner.cost_hint(self.inside(index).ok()?)
     }
 
+    fn known_length(&self, index: SampleIndex, field: usize) -> Option<u64> {
+        self.inner.known_length(self.inside(index).ok()?, field)
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         self.inner.origin(self.inside(index).ok()?)
     }

@@ -13,16 +13,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The state a file is in.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    pub(crate) len: u64,
+pub struct Stamp {
+    /// Its length in bytes.
+    pub len: u64,
     /// When its content was last changed, since 1970.
-    pub(crate) changed: Duration,
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
+    pub changed: Duration,
+    /// The device it is on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
 }
 
 impl Stamp {
-    pub(crate) fn of(meta: &Metadata) -> Stamp {
+    /// The state that a file's metadata tells of.
+    #[must_use]
+    pub fn of(meta: &Metadata) -> Stamp {
         #[cfg(unix)]
         let (device, inode) = {
             use std::os::unix::fs::MetadataExt;
@@ -35,7 +40,8 @@ impl Stamp {
     }
 
     /// What is different now, in words; `None` if nothing is.
-    pub(crate) fn difference(&self, now: &Stamp) -> Option<String> {
+    #[must_use]
+    pub fn difference(&self, now: &Stamp) -> Option<String> {
         if self == now {
             return None;
         }
@@ -49,11 +55,13 @@ impl Stamp {
     }
 
     /// What is different in an open file now; `None` if nothing is.
-    pub(crate) fn change(&self, file: &File) -> io::Result<Option<String>> {
+    pub fn change(&self, file: &File) -> io::Result<Option<String>> {
         Ok(self.difference(&Stamp::of(&file.metadata()?)))
     }
 }
 
-pub(crate) fn since_1970(time: SystemTime) -> Duration {
+/// How long after 1970 a time is; zero before.
+#[must_use]
+pub fn since_1970(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }

@@ -192,6 +192,11 @@ impl Dataset for Zip {
         hints.reduce(u64::saturating_add)
     }
 
+    fn known_length(&self, index: SampleIndex, field: usize) -> Option<u64> {
+        let (part, range) = self.ranges().find(|(_, range)| range.contains(&field))?;
+        part.known_length(index, field - range.start)
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         let origins: Vec<String> =
             self.parts.iter().filter_map(|part| part.origin(index)).collect();

@@ -54,6 +54,28 @@ mod tar_index;
 /// Shards read from front to back.
 #[path = "sources/tar_streaming.rs"]
 mod tar_streaming;
+/// Text from files to padded and packed ids.
+#[path = "sources/text.rs"]
+mod text;
+/// Volumes that are broken, or lie.
+#[cfg(unix)]
+#[path = "sources/volume_damage.rs"]
+mod volume_damage;
+/// Volumes as tests make them.
+#[path = "sources/volume_files.rs"]
+mod volume_files;
+/// Volumes in every format: numbers and places.
+#[path = "sources/volume_formats.rs"]
+mod volume_formats;
+/// Which files of volumes belong together.
+#[path = "sources/volume_layouts.rs"]
+mod volume_layouts;
+/// Regions of volumes, and restart points.
+#[path = "sources/volume_regions.rs"]
+mod volume_regions;
+/// Sets of volumes, and patches of them.
+#[path = "sources/volume_sets.rs"]
+mod volume_sets;
 /// Files that the writer makes.
 #[path = "sources/writer.rs"]
 mod writer;

@@ -51,13 +51,20 @@ pub struct Move {
     pub margin: [f64; 3],
     /// How labels between voxels are found.
     pub labels: Labels,
+    /// Whether outside the old grid there may be what an earlier move has cut off: around a patch that is turned, the
+    /// volume it was taken from.
+    pub around: bool,
 }
+
+/// So far outside a grid is an error of rounding.
+const OUTSIDE: f64 = 1e-6;
 
 impl Move {
     /// A move that never leaves the volume, or finds its edge outside.
     #[must_use]
     pub fn new(from: Shape, to: Shape, map: Map) -> Move {
-        Move { from, to, map, fill: None, margin: [0.0; 3], labels: Labels::Nearest }
+        let (fill, labels) = (None, Labels::Nearest);
+        Move { from, to, map, fill, margin: [0.0; 3], labels, around: false }
     }
 
     /// The part of a volume that begins at `start`.
@@ -69,9 +76,12 @@ impl Move {
     /// This, then `next`, as one. None, if what lies outside is not the same for both.
     #[must_use]
     pub fn then(&self, next: &Move) -> Option<Move> {
+        if !next.may_see_around() && !self.keeps_all() {
+            return None;
+        }
         let over = self.overshoot();
         let (fill, margin) = match (self.fill, next.fill) {
-            (Some(fill), None) => (Some(fill), self.margin),
+            (Some(fill), None) if next.stays() => (Some(fill), self.margin),
             (None, Some(fill)) if over.iter().all(|over| *over <= 1.0) => (Some(fill), over),
             (Some(first), Some(second)) if first == second => (Some(first), self.margin),
             (None, None) => (None, [0.0; 3]),
@@ -82,7 +92,28 @@ impl Move {
             _ => Labels::MostWeight,
         };
         let map = self.map.after(&next.map);
-        Some(Move { from: self.from, to: next.to, map, fill, margin, labels })
+        let around = self.may_see_around() && next.may_see_around();
+        Some(Move { from: self.from, to: next.to, map, fill, margin, labels, around })
+    }
+
+    /// Whether it never leaves the old grid, or may find there what an earlier move has cut off.
+    fn may_see_around(&self) -> bool {
+        self.around || self.stays()
+    }
+
+    /// Whether it never leaves the old grid.
+    fn stays(&self) -> bool {
+        self.overshoot().iter().all(|over| *over < OUTSIDE)
+    }
+
+    /// Whether each new voxel is an old one, and no old one is left out: what is outside the new grid is outside the
+    /// old one as well, and as far.
+    fn keeps_all(&self) -> bool {
+        let whole = |number: &f64| [-1.0, 0.0, 1.0].contains(number);
+        let (low, high) = bounds(&self.map, [0; 3], self.to);
+        self.map.linear.iter().flatten().all(whole)
+            && self.map.offset.iter().all(|offset| offset.fract() == 0.0)
+            && (0..3).all(|axis| low[axis] <= 0.0 && high[axis] >= self.from[axis] as f64 - 1.0)
     }
 
     /// How far it leaves the old grid, along each axis.
@@ -213,5 +244,45 @@ impl Change {
             | Change::Gamma { .. }
             | Change::LowResolution { .. } => Reach::All,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pad(from: Shape, by: usize) -> Move {
+        let step = Move::new(from, from.map(|side| side + 2 * by), Map::shift([-(by as f64); 3]));
+        Move { fill: Some(Fill { image: 0.0, mask: 0 }), ..step }
+    }
+
+    #[test]
+    fn padding_does_not_bring_back_what_was_cut_off() {
+        let crop = Move::crop([10; 3], [2; 3], [6; 3]);
+        assert_eq!(crop.then(&pad([6; 3], 2)), None);
+        let finer = Move::new([10; 3], [19; 3], Map::scale([0.5; 3]));
+        assert_eq!(finer.then(&pad([19; 3], 2)), None, "half a voxel outside is not outside");
+        let flip = Map { linear: Map::scale([-1.0; 3]).linear, offset: [9.0; 3] };
+        let both = Move::new([10; 3], [10; 3], flip).then(&pad([10; 3], 2));
+        assert_eq!(both.map(|both| both.to), Some([14; 3]));
+        let edge = Move { fill: None, ..pad([12; 3], 1) };
+        assert_eq!(pad([10; 3], 1).then(&edge), None, "the edge is that of the padding");
+        let twice = pad([10; 3], 1).then(&pad([12; 3], 1));
+        assert_eq!(twice.map(|both| both.map), Some(Map::shift([-2.0; 3])));
+    }
+
+    #[test]
+    fn a_turn_may_see_what_was_cut_off() {
+        let crop = Move::crop([10; 3], [2; 3], [6; 3]);
+        let larger = Map::about(Map::scale([1.5; 3]).linear, [2.5; 3], [2.5; 3]);
+        let turn = Move { around: true, ..Move::new([6; 3], [6; 3], larger) };
+        let turn = Move { fill: pad([6; 3], 1).fill, ..turn };
+        let both = crop.then(&turn).expect("one move");
+        assert!(both.around);
+        let padded =
+            pad([6; 3], 2).then(&Move { from: [10; 3], ..Move::crop([10; 3], [1; 3], [8; 3]) });
+        let padded = padded.expect("one move");
+        assert!(!padded.around, "a patch that was padded is turned with its padding");
+        assert_eq!(crop.then(&padded), None);
     }
 }

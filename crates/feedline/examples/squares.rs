@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let squares = batch.get("square").ok_or("the dataset declares it")?;
         sum += squares.as_slice::<u64>()?.iter().sum::<u64>();
     }
-    assert_eq!(sum, (0..100_000).map(|i| i * i).sum());
+    assert_eq!(sum, (0..100_000).map(|i| i * i).sum::<u64>());
 
     let stats = loader.stats();
     println!("sum of squares: {sum}");

@@ -46,8 +46,8 @@
 //! * **Files**: [`sources`] has readers of file formats, [`ops`] has what makes tensors of their
 //!   content, [`model`] has the theory to predict what more workers would bring, [`simulate`] a loader on a virtual clock.
 //!
-//! The folder `examples/` has programs to start from: `squares`, `spirals`, `npy_shuffle` and
-//! `checkpoint`.
+//! The folder `examples/` has programs to start from: `squares`, `spirals`, `npy_shuffle`,
+//! `volume_patches` and `checkpoint`.
 
 /// The README's program runs with the examples.
 #[cfg(doctest)]
@@ -70,10 +70,10 @@ pub use feedline_core::{
     Boundary, BuildError, Cause, Collate, ConsumerStats, DType, Dataset, Delivery, Element, Epoch,
     EpochToken, Error, Failure, Field, FieldError, FieldKey, Form, Group, Iterable, Loader,
     LoaderBuilder, MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory,
-    PageLock, Pass, Plan, PolicyKind, Position, Ragged, Sample, SampleError, SampleIndex,
-    SampleKey, SampleView, Samples, Scratch, SeriesPoint, Stage, StageStats, State, StateError,
-    StatePart, Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan, schedule, simulate,
-    usable_cores,
+    PaddedStats, PageLock, Pass, Plan, PolicyKind, Position, Ragged, Sample, SampleError,
+    SampleIndex, SampleKey, SampleView, Samples, Scratch, SeriesPoint, Stage, StageStats, State,
+    StateError, StatePart, Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan,
+    schedule, simulate, usable_cores,
 };
 #[cfg(feature = "cuda")]
 pub use feedline_core::{CudaHostMemory, NoDriver, PinnedBytes};
@@ -83,6 +83,12 @@ pub use feedline_model as model;
 pub use feedline_ops as ops;
 #[doc(inline)]
 pub use feedline_sources as sources;
+#[cfg(feature = "tables")]
+#[doc(inline)]
+pub use feedline_tables as tables;
+#[cfg(feature = "text")]
+#[doc(inline)]
+pub use feedline_text as text;
 #[cfg(feature = "volume")]
 pub use feedline_volume as volume;
 #[cfg(feature = "progress")]

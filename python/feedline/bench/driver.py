@@ -22,6 +22,7 @@ import numpy as np
 import feedline
 from feedline.bench.contestants import NAMES, absence, contestant
 from feedline.bench.requests import DeliveredBatch, LoadRequest
+from feedline.bench.reviews import Reviews
 from feedline.bench.workloads import workload
 from feedline.measure import Digest
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from feedline.bench.requests import Contestant
+    from feedline.bench.training import Training
 
 #: Waits of so many batches are told one by one.
 MOST_WAITS = 256
@@ -39,6 +41,7 @@ DISTRIBUTIONS = (
     "torch",
     "torchvision",
     "torchdata",
+    "datasets",
     "spdl",
     "grain",
     "tensorflow",
@@ -47,6 +50,9 @@ DISTRIBUTIONS = (
     "nvidia-dali-cuda130",
     "pillow",
     "protobuf",
+    "monai",
+    "nibabel",
+    "pynrrd",
 )
 
 
@@ -66,6 +72,7 @@ class Driver:
             "save": self._save,
             "difference": self._difference,
             "transport": self._transport,
+            "pinning": self._pinning,
         }
         return actions[request["do"]](request)
 
@@ -96,7 +103,10 @@ class Driver:
             batch_size=request["batch_size"],
             batches=request["batches"],
             trace=request["trace"],
+            pin_memory=request["pin_memory"],
         )
+        if isinstance(load_request.workload, Reviews):
+            load_request.workload.ready()
         return self._contestants[name], load_request
 
     def _go(self, _: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,34 +114,66 @@ class Driver:
             msg = "nothing is ready; ask to load first"
             raise ValueError(msg)
         (loading, load_request, request), self._ready = self._ready, None
+        training = self._training(request)
         before = _switches()
-        timed = TimedPass(loading.load, load_request, request["step_s"], request["trace"])
+        timed = TimedPass(loading.load, load_request, request["step_s"], request["trace"], training)
         switched = [now - then for now, then in zip(_switches(), before, strict=True)]
-        return {**timed.answer(loading.figures()), "switches": switched}
+        answer = timed.answer(loading.figures())
+        if load_request.described["kind"] == "reviews" and timed.items:
+            epoch = load_request.workload.size or timed.items
+            answer["figures"]["epoch_s"] = answer["seconds"] * epoch / timed.items
+        return {**answer, "switches": switched}
+
+    def _training(self, request: Mapping[str, Any]) -> Training | None:
+        if request["model"] is None:
+            return None
+        from feedline.bench.training import Training
+
+        return Training(request["model"], request["workload"]["vocabulary"])
 
     def _save(self, request: Mapping[str, Any]) -> dict[str, Any]:
         loading, load_request = self._prepare(request)
-        digest, values = Digest(), []
+        digest = Digest()
+        saved: dict[str, list[Any]] = {"values": [], "labels": [], "mask": []}
         for batch in loading.load(load_request):
-            array = np.asarray(batch.values)
-            digest.update(array)
-            values.append(array.copy())
+            for name, kept in saved.items():
+                part = getattr(batch, name)
+                if part is not None:
+                    array = np.ascontiguousarray(part)
+                    digest.update(array)
+                    kept.append(array.copy())
         loading.figures()
-        np.save(request["to"], np.concatenate(values))
+        arrays: dict[str, Any] = {name: np.concatenate(it) for name, it in saved.items() if it}
+        with Path(request["to"]).open("wb") as file:
+            np.savez(file, **arrays)
         return {"digest": digest.finish()}
 
     def _difference(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        first, second = (np.load(Path(path)) for path in request["of"])
-        if first.shape != second.shape:
-            msg = f"shapes differ: {first.shape} and {second.shape}"
+        both = [np.load(Path(path)) for path in request["of"]]
+        if [sorted(saved) for saved in both] != [sorted(both[0])] * 2:
+            msg = "one has masks, the other has none"
             raise ValueError(msg)
-        apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
+        for name in both[0]:
+            shapes = [saved[name].shape for saved in both]
+            if shapes[0] != shapes[1]:
+                msg = f"shapes of {name} differ: {shapes[0]} and {shapes[1]}"
+                raise ValueError(msg)
+        if "mask" in both[0] and (wrong := int((both[0]["mask"] != both[1]["mask"]).sum())):
+            msg = f"masks differ in {wrong} voxels"
+            raise ValueError(msg)
+        first, second = (saved["values"].astype(np.float64) for saved in both)
+        apart = np.abs(first - second)
         return {"mean": float(apart.mean()), "max": float(apart.max())}
 
     def _transport(self, request: Mapping[str, Any]) -> dict[str, Any]:
         from feedline.bench.transport import measure
 
         return measure(request["way"], request["format"], request["bytes"], request["seconds"])
+
+    def _pinning(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        from feedline.bench.training import pinning_warning
+
+        return {"warning": pinning_warning()}
 
 
 class TimedPass:
@@ -143,9 +185,11 @@ class TimedPass:
         load_request: LoadRequest,
         step_s: float,
         traced: int,
+        training: Training | None = None,
     ) -> None:
         self.items = self.bytes = 0
         self._step_s = step_s
+        self._training = training
         self._traced = traced
         self._traces: list[Any] = []
         self._collated_s: list[float] = []
@@ -167,10 +211,14 @@ class TimedPass:
             self._waits_s.append(waited)
             self.items += len(batch.values)
             self.bytes += batch.values.nbytes
+            if batch.mask is not None:
+                self.bytes += batch.mask.nbytes
             if batch.trace is not None:
                 self._traces.append(batch.trace)
             if batch.collated_s is not None:
                 self._collated_s.append(batch.collated_s)
+            if self._training is not None:
+                self._training.step(batch)
             del batch
             if self._step_s > 0:
                 time.sleep(self._step_s)
@@ -182,6 +230,7 @@ class TimedPass:
             "end_s": self._end_s,
             "step_s": self._step_s,
             **told,
+            **(self._training.figures() if self._training is not None else {}),
         }
         if self._waits_s:
             figures["first_batch_s"] = self._started - self._began + self._waits_s[0]

@@ -33,6 +33,8 @@ class LoadRequest:
         How many samples should tell who made them when.
     batch_size, batches
         How much to load. Samples are taken in order, from the start again when they run out.
+    pin_memory
+        Whether batches are to be in page-locked memory.
     """
 
     described: Mapping[str, Any]
@@ -42,6 +44,7 @@ class LoadRequest:
     batch_size: int
     batches: int
     trace: int = 0
+    pin_memory: bool = False
 
     @property
     def samples(self) -> int:
@@ -61,11 +64,17 @@ class DeliveredBatch:
         For each sample its worker, index, begin and end (monotonic seconds), if known.
     collated_s
         Seconds it took to put them together, if known.
+    labels
+        What a model is to say about them, where one is trained.
+    mask
+        Their masks, where they have some.
     """
 
     values: Any
     trace: Any = None
     collated_s: float | None = None
+    labels: Any = None
+    mask: Any = None
 
 
 class Contestant(Protocol):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from feedline.bench.reviews import Reviews
+from feedline.bench.volume_patches import PlainPatches
 from feedline.image_operations.finish import IMAGENET_MEAN, IMAGENET_STD
 
 if TYPE_CHECKING:
@@ -155,7 +157,13 @@ def workload(described: Mapping[str, Any]) -> Workload:
     """
     parameters = dict(described)
     kind = parameters.pop("kind")
-    kinds: dict[str, Any] = {"delay": Delay, "images": ImageFolders, "preprocessed": Preprocessed}
+    kinds: dict[str, Any] = {
+        "delay": Delay,
+        "images": ImageFolders,
+        "preprocessed": Preprocessed,
+        "reviews": Reviews,
+        "volumes": PlainPatches,
+    }
     if kind not in kinds:
         msg = f"no workload {kind!r}; there are: {', '.join(kinds)}"
         raise ValueError(msg)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from feedline import _arguments, gallery
 from feedline._feedline import Source
@@ -17,11 +17,13 @@ from feedline.pipeline.choosing import Choosing
 from feedline.pipeline.indexing import Indexing
 from feedline.pipeline.labels import Labelled
 from feedline.recipes import Recipe
+from feedline.text_operations import TextOperations
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from feedline._columns import Fields
     from feedline.gallery import Gallery
     from feedline.image_operations import Call
     from feedline.pictures import Images
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PIXELS", "Pipeline", "check_pipeline"]
 
 
-class Pipeline(Choosing, Indexing, Labelled, ImageOperations):
+class Pipeline(Choosing, Indexing, Labelled, TextOperations, ImageOperations):
     """Samples, and what is done to each of them.
 
     Pipelines are made by sources (`feedline.arrays`, `feedline.npy`) and never change: each
@@ -75,6 +77,14 @@ class Pipeline(Choosing, Indexing, Labelled, ImageOperations):
         """Return which fields are pictures, and how to look at them."""
         places = gallery.pictures_of(self._source.fields())
         return [Look(place, None, None) for place in places]
+
+    def _seen(self, places: list[int], seed: int | None) -> tuple[list[list[Any]], Fields]:
+        """Return what `show` draws of samples: the values of their fields, and the fields."""
+        return self._rows(places, seed=seed), self._source.fields()
+
+    def _captions(self, places: list[int]) -> list[str]:
+        """Return what stands under samples that have no label."""
+        return [str(place) for place in places]
 
     def zip(self, *others: Pipeline, named: bool | None = None) -> Pipeline:
         """Put the fields of equally long pipelines side by side.
@@ -284,12 +294,13 @@ class Pipeline(Choosing, Indexing, Labelled, ImageOperations):
             )
             raise ValueError(msg)
         seed = None if seed is None else _arguments.whole("seed", seed, 0)
+        rows, fields = drawable._seen(places, seed)
         return gallery.drawn(
-            drawable._rows(places, seed=seed),
-            drawable._source.fields(),
+            rows,
+            fields,
             looks,
             classes=self.classes,
-            numbers=places,
+            captions=drawable._captions(places),
             columns=columns,
             size=size,
         )
@@ -395,9 +406,9 @@ def _kept_on_disk(before: Pipeline, folder: Path, most: int, stages: tuple[str, 
 def _describe(field: tuple[str, str, list[int | None], str], *, named: bool) -> str:
     name, dtype, shape, rule = field
     axes = ", ".join("*" if axis is None else str(axis) for axis in shape)
-    text = dtype if rule in ("fixed", "longest", "padded", "packed") else rule
+    text = rule if rule in ("text", "bytes") else dtype
     text = f"{text} [{axes}]"
-    if rule in ("longest", "padded", "packed"):
+    if rule not in ("text", "bytes", "fixed"):
         text += f" {rule}"
     return f"{name}: {text}" if named else text
 

@@ -108,7 +108,7 @@ class Indexing(PipelineBase):
         """Return the values of samples of any size, field by field, without lengths."""
         fields = self._source.fields()
         samples = samples_of(self._batch(places, named=False, threads=0, seed=seed), fields)
-        behind = [1 + (rule in ("longest", "padded")) for *_, rule in fields]
+        behind = [1 + (rule not in ("fixed", "packed", "text", "bytes")) for *_, rule in fields]
         starts = np.cumsum([0, *behind[:-1]]).tolist()
         return [[sample[at] for at in starts] for sample in samples]
 

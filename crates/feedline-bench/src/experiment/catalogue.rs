@@ -2,7 +2,8 @@
 
 use super::settings::SettingsTable;
 use super::{
-    Experiment, ExperimentError, View, compare, grid, schedulers, storage, transport, workers,
+    Experiment, ExperimentError, View, compare, grid, schedulers, storage, text, transport,
+    volumes, workers,
 };
 use crate::results::Results;
 
@@ -56,6 +57,18 @@ pub const CATALOGUE: &[Entry] = &[
         about: "feedline, torch's DataLoader and others on one workload, outputs checked",
         build: compare::build,
         view: compare::view,
+    },
+    Entry {
+        name: "text",
+        about: "batch size x workers x pin_memory on review sentiment: loading and training",
+        build: text::build,
+        view: text::view,
+    },
+    Entry {
+        name: "volumes",
+        about: "CT volumes with masks, random patches: workers x batch size, CPU, memory, best setting",
+        build: volumes::build,
+        view: volumes::view,
     },
 ];
 

@@ -31,6 +31,7 @@ pub(crate) fn find(
         let what = match kind {
             DataKind::Images => "making pictures",
             DataKind::Preprocessed => "making preprocessed samples",
+            DataKind::Reviews(_) => "making reviews",
         };
         spec.make(&folder, |done| {
             session.tell(SessionEvent::Prepares { what, done, of: count.into() });
@@ -41,6 +42,7 @@ pub(crate) fn find(
     let name = match kind {
         DataKind::Images => "images",
         DataKind::Preprocessed => "preprocessed",
+        DataKind::Reviews(_) => "reviews",
     };
     let places = [given.join(name), given];
     let found = places.into_iter().find(|folder| holds(folder, kind));
@@ -59,6 +61,8 @@ fn holds(folder: &Path, kind: DataKind) -> bool {
         let path = entry.path();
         match kind {
             DataKind::Preprocessed => has_ending(&path, &["npy"]),
+            // IMDB's layout: a folder per label in the one for training.
+            DataKind::Reviews(_) => path.ends_with("train") && path.join("pos").is_dir(),
             DataKind::Images => {
                 path.is_dir()
                     && fs::read_dir(&path).is_ok_and(|mut inner| {
@@ -110,15 +114,25 @@ impl Cache {
 
     /// Makes a data set ready for all runs.
     pub(crate) fn prepare(self, folder: &Path) {
-        if self == Self::Warm {
-            files(folder).iter().for_each(|path| warm(path));
-        }
+        self.prepare_files(&files(folder));
     }
 
     /// Makes it ready for the next run.
     pub(crate) fn before_run(self, folder: &Path) {
+        self.files_before_run(&files(folder));
+    }
+
+    /// Makes files ready for all runs.
+    pub(crate) fn prepare_files(self, files: &[PathBuf]) {
+        if self == Self::Warm {
+            files.iter().for_each(|path| warm(path));
+        }
+    }
+
+    /// Makes files ready for the next run.
+    pub(crate) fn files_before_run(self, files: &[PathBuf]) {
         if self == Self::Cold {
-            chill(&files(folder));
+            chill(files);
         }
     }
 }

@@ -9,6 +9,7 @@
 //! {"do": "go"}                              -> {"seconds": ..., "items": ..., ...}
 //! {"do": "save", "to": path, ...}           -> {"digest": ...}
 //! {"do": "difference", "of": [a, b]}        -> {"mean": ..., "max": ...}
+//! {"do": "pinning"}                         -> {"warning": ...}
 //! ```
 //!
 //! An answer `{"error": ...}` is a failure of that request alone. Between `ready` and `go` the child waits:
@@ -52,9 +53,18 @@ pub(crate) struct Driver {
 impl Driver {
     /// Starts a child for a contestant.
     pub(crate) fn start(python: &str, contestant: &str) -> Result<Self, ExperimentError> {
+        Self::start_module(python, "feedline.bench.driver", contestant)
+    }
+
+    /// Starts a child that runs another module with the same manners.
+    pub(crate) fn start_module(
+        python: &str,
+        module: &str,
+        contestant: &str,
+    ) -> Result<Self, ExperimentError> {
         let failed = |source| ExperimentError::NoPython { python: python.into(), source };
         let mut child = Command::new(python)
-            .args(["-m", "feedline.bench.driver"])
+            .args(["-m", module])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -87,24 +97,35 @@ impl Driver {
         &mut self,
         request: &Value,
     ) -> Result<T, ExperimentError> {
-        let sent = self.requests.as_mut().map(|pipe| writeln!(pipe, "{request}"));
-        let mut line = String::new();
-        let read = match sent {
-            Some(Ok(())) => self.answers.read_line(&mut line).unwrap_or(0),
-            _ => 0,
-        };
-        if read == 0 {
-            return Err(self.ended());
-        }
+        self.send(request)?;
+        let answer: Value = self.receive()?;
         let said =
             |what: String| ExperimentError::Driver { contestant: self.contestant.clone(), what };
-        let answer: Value = serde_json::from_str(&line)
-            .map_err(|error| said(format!("answered what is no JSON: {error}")))?;
         if let Some(error) = answer.get("error").and_then(Value::as_str) {
             return Err(said(format!("failed: {error}")));
         }
         serde_json::from_value(answer)
             .map_err(|error| said(format!("answered what nobody asked: {error}")))
+    }
+
+    /// Sends a request without waiting for anything.
+    pub(crate) fn send(&mut self, request: &Value) -> Result<(), ExperimentError> {
+        match self.requests.as_mut().map(|pipe| writeln!(pipe, "{request}")) {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.ended()),
+        }
+    }
+
+    /// Waits for the next line of the child.
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> Result<T, ExperimentError> {
+        let mut line = String::new();
+        if self.answers.read_line(&mut line).unwrap_or(0) == 0 {
+            return Err(self.ended());
+        }
+        serde_json::from_str(&line).map_err(|error| ExperimentError::Driver {
+            contestant: self.contestant.clone(),
+            what: format!("answered what is no JSON: {error}"),
+        })
     }
 
     /// The child is gone: says how, and what it complained about.
@@ -113,7 +134,7 @@ impl Driver {
         let status = self.child.wait();
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         let complaints = String::from_utf8_lossy(&complaints).trim().to_owned();
-        let is_missing = ["feedline.bench", "'feedline'"].iter().any(|name| {
+        let is_missing = ["feedline.bench", "feedline._show", "'feedline'"].iter().any(|name| {
             complaints.contains("No module named") && complaints.contains(name)
                 || complaints.contains("Error while finding module") && complaints.contains(name)
         });

@@ -127,6 +127,14 @@ pub enum ExperimentError {
         /// What happened.
         what: String,
     },
+    /// Samples could not be drawn.
+    #[error("{problem}")]
+    NotShown {
+        /// Why.
+        problem: String,
+        /// What to do about it.
+        advice: Option<String>,
+    },
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -190,6 +198,7 @@ impl ExperimentError {
                 "install it, or leave {name} out, e.g. with \
                  --contestants feedline"
             ),
+            Self::NotShown { advice: Some(advice), .. } => advice.clone(),
             Self::Interrupted => "start the same command again to go on".into(),
             _ => return None,
         })

@@ -30,12 +30,22 @@ pub(crate) struct LoadRequest {
     pub(crate) step_s: f64,
     /// How many samples' stretches are wanted.
     pub(crate) trace: u32,
+    /// Whether batches are to be in page-locked memory.
+    pub(crate) pin_memory: bool,
+    /// The model that is trained with the batches, instead of a step that only takes time.
+    pub(crate) model: Option<String>,
 }
 
 /// The colour of a loader, the same in every chart.
 pub(crate) fn colour(contestant: &str) -> usize {
     const ORDER: [&str; 8] =
         ["feedline", "torch", "feedline.torch", "torchdata", "spdl", "grain", "tf.data", "dali"];
+    // Those of text and of volumes meet no others than feedline.
+    let contestant = match contestant {
+        "torch+monai" => "torch",
+        "datasets" | "torch+nibabel" | "torch+pynrrd" => "torchdata",
+        other => other,
+    };
     ORDER.iter().position(|it| *it == contestant).unwrap_or(ORDER.len() - 1)
 }
 
@@ -107,6 +117,20 @@ impl Loaders {
             loaders.drivers.insert(name.clone(), Driver::start(&session.python, name)?);
         }
         Ok(loaders)
+    }
+
+    /// Why batches cannot be put into page-locked memory here, in torch's words; `None` if they can, or if nobody with torch
+    /// takes part.
+    pub(crate) fn pinning(&mut self) -> Result<Option<String>, ExperimentError> {
+        #[derive(Deserialize)]
+        struct Pinning {
+            warning: Option<String>,
+        }
+        let with_torch =
+            ["torch", "datasets"].into_iter().find(|it| self.drivers.contains_key(*it));
+        let Some(name) = with_torch else { return Ok(None) };
+        let Pinning { warning } = self.driver(name)?.ask(&json!({"do": "pinning"}))?;
+        Ok(warning)
     }
 
     /// Runs a job once.

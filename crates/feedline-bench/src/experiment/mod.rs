@@ -13,6 +13,8 @@
 //! | `transport.rs` | what it costs to hand data over |
 //! | `storage.rs` | what reading patterns cost, by concurrency |
 //! | `compare/` | feedline against its peers |
+//! | `text/` | batch size, workers and page-locked memory on review sentiment |
+//! | `volumes/` | workers and batch size for segmentation of CT and MR |
 //!
 //! Loaders run in child processes ([`driver`]), so that the process tree of each is its own.
 
@@ -21,17 +23,22 @@ mod compare;
 mod curves;
 mod data;
 pub(crate) mod driver;
+mod effect;
 mod error;
 mod grid;
+mod heat_map;
 mod loading;
+mod memory;
 mod over_time;
 mod scaling;
 mod schedulers;
 mod session;
 mod settings;
 mod storage;
+mod text;
 mod transport;
 mod view;
+mod volumes;
 mod workers;
 
 pub use catalogue::{CATALOGUE, Entry, entry};

@@ -115,6 +115,46 @@ fn every_output_has_the_predictions() {
     assert_eq!(summary["model"]["groups"].as_array().unwrap().len(), 2);
 }
 
+/// Tasks whose steps differ a little from point to point, as real ones do.
+fn with_tasks() -> Results {
+    let mut results = results();
+    for run in &mut results.measurements {
+        let step = run.figures["step_s"];
+        let workers = run.point.number("workers").unwrap();
+        let task = if step > 0.0 { "training" } else { "loading" };
+        run.point = run.point.clone().without("sleep").with("task", task);
+        let longer = if step > 0.0 { 1e-4 * workers } else { 0.0 };
+        run.seconds += longer * f64::from(BATCHES);
+        run.figures.insert("step_s".into(), step + longer);
+    }
+    results
+}
+
+#[test]
+fn tasks_are_predicted_from_those_without_a_step() {
+    let forecast = Forecast::of(&with_tasks());
+    let names: Vec<&str> = forecast.groups.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["torch", "feedline"]);
+    for group in &forecast.groups {
+        let trained = |it: &&Foretold| it.point.text("task") == "training";
+        assert_eq!(group.points.iter().filter(trained).count(), 7);
+        assert!(group.points.iter().filter(trained).all(|it| it.held_out));
+        let accuracy = group.accuracy().unwrap();
+        assert!(accuracy.rate_mean < 0.05, "{accuracy:?}");
+    }
+}
+
+#[test]
+fn a_task_has_one_chart_whatever_its_steps_take() {
+    let results = with_tasks();
+    let mut view = crate::experiment::View::default();
+    Forecast::show(&mut view, &results);
+    let rates = view.charts.iter().filter(|it| it.title.starts_with("Throughput"));
+    let choices: Vec<&str> = rates.filter_map(|it| it.choice.as_deref()).collect();
+    let expected = ["torch, loading", "torch, training", "feedline, loading", "feedline, training"];
+    assert_eq!(choices, expected);
+}
+
 #[test]
 fn a_loader_that_nobody_knows_is_left_out_and_said() {
     let mut results = results();

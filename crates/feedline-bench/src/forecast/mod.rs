@@ -1,10 +1,10 @@
 //! What the theory says about an experiment's points, beside what was measured there.
 //!
-//! Points that differ in workers, batch size, step and read-ahead alone are a *group*: one loader on one data
+//! Points that differ in workers, batch size, step (or task) and read-ahead alone are a *group*: one loader on one data
 //! set. A few points of each group calibrate the [model](feedline_model::calibrate); the others are *held out* and say how
 //! good its [predictions](feedline_model::predict) are. An experiment gets all of it by one call,
-//! [`Forecast::show`], if its axes have the usual names: `contestants`, `workers`, and where they vary `batch`, `sleep` and
-//! `prefetch`.
+//! [`Forecast::show`], if its axes have the usual names: `contestants`, `workers`, and where they vary `batch`, `sleep` or
+//! `task`, and `prefetch`.
 
 mod accuracy;
 mod choice;
@@ -21,8 +21,8 @@ pub use elsewhere::{Elsewhere, OtherSetting, predict_elsewhere};
 use crate::Summary;
 use crate::results::{Cell, Point, Results};
 
-/// Axes along which the model predicts.
-const VARIED: [&str; 4] = ["workers", "batch", "sleep", "prefetch"];
+/// Axes along which the model predicts. What a `task` does with a batch is a step like any other, as long as it took.
+const VARIED: [&str; 5] = ["workers", "batch", "sleep", "task", "prefetch"];
 
 /// What `feedline.Loader` lets undelivered batches take unless told otherwise.
 const BUDGET: u64 = 2 << 30;
@@ -146,7 +146,11 @@ fn commons(cells: &[Cell<'_>]) -> Vec<Point> {
 /// The loader first, then the rest.
 fn words(common: &Point) -> String {
     let rest = common.levels().filter(|(axis, _)| *axis != "contestants");
-    let rest = rest.map(|(_, level)| level.to_string());
+    let rest = rest.map(|(axis, level)| match level.to_string().as_str() {
+        // A switch says nothing by itself.
+        switch @ ("on" | "off") => format!("{axis} {switch}"),
+        level => level.to_owned(),
+    });
     let first = common.get("contestants").map(ToString::to_string);
     first.into_iter().chain(rest).collect::<Vec<_>>().join(", ")
 }
@@ -159,7 +163,9 @@ fn group(
 ) -> Result<LoaderGroup, String> {
     let assignment = match common.text("contestants").as_str() {
         "feedline" => Assignment::Samples,
-        "torch" | "feedline.torch" => Assignment::Batches,
+        "torch" | "feedline.torch" | "datasets" => Assignment::Batches,
+        // torch's loader, whoever reads the files.
+        other if other.starts_with("torch+") => Assignment::Batches,
         other => return Err(format!("how {other} gives out work is not known")),
     };
     let cores = results.header.machine.cores.and_then(|it| u32::try_from(it).ok()).unwrap_or(1);

@@ -41,43 +41,58 @@ impl Forecast {
     }
 }
 
-/// Measured and predicted along the workers, a chart for each step and a colour for each batch size.
+/// Measured and predicted along the workers, a chart for each step or task and a colour for each batch size.
 fn charts(group: &LoaderGroup, unit: &str) -> Vec<Chart> {
-    let mut steps: Vec<f64> = group.points.iter().map(|it| it.observation.step_s).collect();
-    steps.sort_by(f64::total_cmp);
-    steps.dedup();
-    let rates = steps.iter().map(|step| {
+    let parts = parts(group);
+    let rates = parts.iter().map(|(name, points)| {
         let y = Ruler::new(AxisKind::Linear, format!("{unit} per second"), Unit::Count);
         let caption = "Dots are measured, dashed lines predicted. The model was calibrated with the few points \
                        that the table marks; it had not seen the others.";
-        let drawing = lines(group, *step, y, |it| it.observation.rate(), |it| it.samples_per_second);
-        named(group, *step, Chart::new("Throughput, measured and predicted", caption, drawing))
+        let drawing =
+            lines(group, points, y, |it| it.observation.rate(), |it| it.samples_per_second);
+        Chart::new("Throughput, measured and predicted", caption, drawing).choice(name)
     });
-    let waits = steps.iter().map(|step| {
+    let waits = parts.iter().map(|(name, points)| {
         let y = Ruler::new(AxisKind::Linear, "share of time", Unit::Share);
         let caption = "The share of its time that the loop waits for batches: dots are measured, dashed lines \
                        predicted.";
         let drawing =
-            lines(group, *step, y, |it| it.observation.waiting_share(), |it| it.waiting_share);
-        named(group, *step, Chart::new("Waiting, measured and predicted", caption, drawing))
+            lines(group, points, y, |it| it.observation.waiting_share(), |it| it.waiting_share);
+        Chart::new("Waiting, measured and predicted", caption, drawing).choice(name)
     });
     rates.chain(waits).collect()
 }
 
-fn named(group: &LoaderGroup, step: f64, chart: Chart) -> Chart {
-    let step = if step > 0.0 { format!(", step {}", units::time(step)) } else { String::new() };
-    chart.choice(format!("{}{step}", group.name))
+/// The points of a group by what is done with a batch: by task, where there are tasks, whose steps take a little
+/// longer or shorter at every point; otherwise by step.
+fn parts(group: &LoaderGroup) -> Vec<(String, Vec<&Foretold>)> {
+    let mut parts: Vec<(String, Vec<&Foretold>)> = Vec::new();
+    let mut points: Vec<&Foretold> = group.points.iter().collect();
+    if points.iter().all(|it| it.point.get("task").is_none()) {
+        points.sort_by(|a, b| a.observation.step_s.total_cmp(&b.observation.step_s));
+    }
+    for it in points {
+        let step = it.observation.step_s;
+        let name = match it.point.get("task") {
+            Some(task) => format!("{}, {task}", group.name),
+            None if step > 0.0 => format!("{}, step {}", group.name, units::time(step)),
+            None => group.name.clone(),
+        };
+        match parts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, points)) => points.push(it),
+            None => parts.push((name, vec![it])),
+        }
+    }
+    parts
 }
 
 fn lines(
     group: &LoaderGroup,
-    step: f64,
+    own: &[&Foretold],
     y: Ruler,
     measured: fn(&Foretold) -> f64,
     predicted: fn(&feedline_model::predict::Prediction) -> f64,
 ) -> Drawing {
-    let own: Vec<&Foretold> =
-        group.points.iter().filter(|it| it.observation.step_s == step).collect();
     let mut kinds: Vec<(u32, u32)> =
         own.iter().map(|it| (it.observation.batch_size, it.observation.prefetch)).collect();
     kinds.sort_unstable();
@@ -96,18 +111,14 @@ fn lines(
         series.push(Series::measured(format!("batch {batch}"), colour, dots));
         // Through every number of workers, not only those that were measured.
         let Some(last) = along.last() else { continue };
-        let setting = |workers| Setting { workers, ..last.observation.setting() };
-        let batches = |workers: u32| {
-            // Runs with more workers may have more batches: as many as the next that was measured.
-            along
-                .iter()
-                .find(|it| it.observation.workers >= workers)
-                .map(|it| it.observation.batches)
+        // Runs with more workers may have more batches, and another step: those of the next that was measured.
+        let setting = |workers: u32| {
+            let next = along.iter().find(|it| it.observation.workers >= workers).unwrap_or(last);
+            Setting { workers, ..next.observation.setting() }
         };
         let first = along.first().map_or(1, |it| it.observation.workers);
         let line = (first..=last.observation.workers).filter_map(|workers| {
-            let setting = Setting { batches: batches(workers), ..setting(workers) };
-            Some((f64::from(workers), predicted(&group.predict(&setting).ok()?)))
+            Some((f64::from(workers), predicted(&group.predict(&setting(workers)).ok()?)))
         });
         let name = format!("batch {batch}: predicted");
         series.push(Series::measured(name, colour, line.collect()).stroke(Stroke::Fitted));

@@ -1,22 +1,26 @@
-//! Data to measure with: photograph-like pictures and preprocessed samples, the same for the same seed.
+//! Data to measure with: photograph-like pictures, preprocessed samples, reviews and CT-like volumes, the same for
+//! the same seed.
 //!
 //! A data set is a folder with a note of what it is (`dataset.json`), written last: one that was
 //! interrupted is made again, one that is there is used as it is.
 
+mod all_cores;
 mod picture;
 mod random;
+mod reviews;
+mod volumes;
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::ExperimentError;
 use picture::SyntheticPicture;
 pub(crate) use random::SplitMix;
+pub use reviews::ReviewForm;
+pub use volumes::{PhantomFormat, PhantomLayout, PhantomSpec};
 
 /// JPEG quality at which pictures of this kind have about 117 KB, as those of the published study.
 const QUALITY: u8 = 97;
@@ -36,6 +40,8 @@ pub enum DataKind {
     Images,
     /// One `.npy` file of float32 (3, 224, 224) for each sample.
     Preprocessed,
+    /// Film reviews of about 230 words that are positive or negative, as IMDB's.
+    Reviews(ReviewForm),
 }
 
 /// A data set to be made.
@@ -57,6 +63,9 @@ impl DataSpec {
         let kind = match self.kind {
             DataKind::Images => "images",
             DataKind::Preprocessed => "preprocessed",
+            DataKind::Reviews(form) => {
+                return format!("reviews{}-{}-seed{}", form.suffix(), self.count, self.seed);
+            }
         };
         format!("{kind}-{}-seed{}", self.count, self.seed)
     }
@@ -76,16 +85,32 @@ impl DataSpec {
         if let Some(bytes) = self.bytes_there(&note) {
             return Ok(bytes);
         }
+        if let DataKind::Reviews(_) = self.kind {
+            reviews::check(self.count)?;
+        }
         // A class without a picture would be refused by most readers.
         let classes = match self.kind {
             DataKind::Images => self.classes.clamp(1, self.count.max(1)),
-            DataKind::Preprocessed => 0,
+            DataKind::Preprocessed | DataKind::Reviews(_) => 0,
         };
         let folders = (0..classes).map(|class| folder.join(class_name(class)));
-        for path in folders.chain([folder.to_owned()]) {
+        let labels = match self.kind {
+            DataKind::Reviews(form) => form.folders(),
+            _ => &[],
+        };
+        let labels = labels.iter().map(|label| folder.join(label));
+        for path in folders.chain(labels).chain([folder.to_owned()]) {
             fs::create_dir_all(&path).map_err(|e| cannot("create the folder", &path, e))?;
         }
-        let bytes = self.make_all(folder, &mut progress)?;
+        let bytes = match self.kind {
+            DataKind::Reviews(form) if form != ReviewForm::Folders => {
+                reviews::write_splits(self, form, folder, &mut progress)?
+            }
+            _ => {
+                let make = |index| self.make_one(folder, index);
+                all_cores::make_each(self.count, make, &mut progress)?
+            }
+        };
         let text = serde_json::json!({"spec": self, "bytes": bytes}).to_string();
         fs::write(&note, text + "\n").map_err(|e| cannot("write", &note, e))?;
         Ok(bytes)
@@ -101,43 +126,14 @@ impl DataSpec {
         (note.spec == *self).then_some(note.bytes)
     }
 
-    /// All samples, by as many threads as there are cores.
-    fn make_all(
-        &self,
-        folder: &Path,
-        progress: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<u64, ExperimentError> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let next = AtomicU64::new(0);
-        let (tell, told) = mpsc::channel();
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                let (tell, next) = (tell.clone(), &next);
-                scope.spawn(move || {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        if index >= self.count {
-                            return;
-                        }
-                        // Nobody listens any more after a stop.
-                        if tell.send((index, self.make_one(folder, index))).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(tell);
-            gather(told, progress, || next.store(self.count, Ordering::Relaxed))
-        })
-    }
-
     fn make_one(&self, folder: &Path, index: u64) -> Result<u64, ExperimentError> {
-        let picture = SyntheticPicture::new(self.seed, index);
+        let picture = || SyntheticPicture::new(self.seed, index);
         let (path, bytes) = match self.kind {
-            DataKind::Images => (self.picture_path(folder, index), jpeg(&picture)?),
+            DataKind::Images => (self.picture_path(folder, index), jpeg(&picture())?),
             DataKind::Preprocessed => {
-                (folder.join(format!("sample_{index:06}.npy")), preprocessed(&picture))
+                (folder.join(format!("sample_{index:06}.npy")), preprocessed(&picture()))
             }
+            DataKind::Reviews(_) => reviews::file(self, folder, index),
         };
         let mut file = fs::File::create(&path).map_err(|e| cannot("create", &path, e))?;
         file.write_all(&bytes).map_err(|e| cannot("write", &path, e))?;
@@ -148,34 +144,6 @@ impl DataSpec {
         let class = class_name(index % self.classes.max(1));
         folder.join(class).join(format!("picture_{index:06}.jpg"))
     }
-}
-
-/// Bytes of all samples, which come in any order; of several errors, the first sample's. `give_up` lets no more
-/// be begun.
-fn gather(
-    told: impl IntoIterator<Item = (u64, Result<u64, ExperimentError>)>,
-    progress: &mut dyn FnMut(u64) -> bool,
-    give_up: impl Fn(),
-) -> Result<u64, ExperimentError> {
-    let (mut bytes, mut done, mut failed) = (0, 0, None);
-    for (index, made) in told {
-        match made {
-            Ok(size) => bytes += size,
-            Err(error) => {
-                // Those before it were begun, and one of them may fail too: the first in order is
-                // reported, whoever was faster.
-                give_up();
-                if failed.as_ref().is_none_or(|(first, _)| index < *first) {
-                    failed = Some((index, error));
-                }
-            }
-        }
-        done += 1;
-        if failed.is_none() && !progress(done) {
-            return Err(ExperimentError::Interrupted);
-        }
-    }
-    failed.map_or(Ok(bytes), |(_, error)| Err(error))
 }
 
 fn class_name(class: u64) -> String {
@@ -198,7 +166,7 @@ fn jpeg(picture: &SyntheticPicture) -> Result<Vec<u8>, ExperimentError> {
 fn preprocessed(picture: &SyntheticPicture) -> Vec<u8> {
     let (width, height) = (usize::from(picture.width), usize::from(picture.height));
     let (left, top) = ((width - SIDE) / 2, (height - SIDE) / 2);
-    let mut bytes = npy_header([3, SIDE, SIDE]);
+    let mut bytes = npy_header("<f4", &[3, SIDE, SIDE]);
     for channel in 0..3 {
         for y in 0..SIDE {
             for x in 0..SIDE {
@@ -211,11 +179,15 @@ fn preprocessed(picture: &SyntheticPicture) -> Vec<u8> {
     bytes
 }
 
-/// The header of a float32 array: magic, version 1.0, length, a Python literal padded to 64 bytes.
-fn npy_header(shape: [usize; 3]) -> Vec<u8> {
+/// The header of an array: magic, version 1.0, length, a Python literal padded to 64 bytes.
+fn npy_header(descr: &str, shape: &[usize]) -> Vec<u8> {
     // Exactly as NumPy writes it: some readers understand no other form of the same literal.
-    let shape = shape.map(|side| side.to_string()).join(", ");
-    let mut literal = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}");
+    let shape = match shape {
+        [single] => format!("{single},"),
+        sides => sides.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let mut literal =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     let padded = (10 + literal.len() + 1).next_multiple_of(64) - 10;
     literal.push_str(&" ".repeat(padded - literal.len() - 1));
     literal.push('\n');
@@ -260,17 +232,6 @@ mod tests {
             let message = failed.unwrap_err().to_string();
             assert!(message.contains("sample_000003.npy"), "{message}");
         }
-    }
-
-    #[test]
-    fn the_first_in_order_is_named_even_if_it_fails_last() {
-        let fails = |index: u64| {
-            let path = PathBuf::from(index.to_string());
-            (index, Err(cannot("write", &path, std::io::ErrorKind::StorageFull.into())))
-        };
-        let told = [(0, Ok(5)), fails(5), fails(7), fails(3), (4, Ok(6)), fails(6)];
-        let message = gather(told, &mut |_| true, || ()).unwrap_err().to_string();
-        assert_eq!(message, "cannot write 3");
     }
 
     #[test]

@@ -1,8 +1,13 @@
 //! The `feedline` command from outside, as the built program.
 
+/// `feedline generate`.
+mod generate;
 /// `feedline measure`.
 #[cfg(unix)]
 mod measure;
+/// `feedline show`.
+#[cfg(unix)]
+mod show;
 /// Help, version, colours, wrong usage.
 mod usage;
 

@@ -169,6 +169,13 @@ pub(super) fn assemble(
                     Form::Ragged { rule: Ragged::PadTo { shape, fill }, .. } => {
                         pad(shape, *fill, &mut parts, &mut out)?;
                     }
+                    Form::Ragged {
+                        rule: Ragged::Sequence { multiple, left, fill, mask }, ..
+                    } => {
+                        let longest = parts.iter().map(|part| part.shape[0]).max().unwrap_or(0);
+                        let to = longest.checked_next_multiple_of(*multiple).unwrap_or(longest);
+                        pad_sequence(to, (*left, *mask), *fill, &mut parts, &mut out)?;
+                    }
                     _ => pack(&mut parts, &mut out)?,
                 }
             }
@@ -225,6 +232,8 @@ fn pad(
         part.data.shrink();
     }
     out.arrays.push(padded);
+    let values = parts.iter().map(|part| part.shape.iter().product::<usize>() as u64).sum();
+    out.pool.count_padding(values, (parts.len() * to.iter().product::<usize>()) as u64);
     let Form::Ragged { shape, .. } = field.form() else { return Ok(()) };
     let varying: Vec<usize> = (0..shape.len()).filter(|a| shape[*a].is_none()).collect();
     let mut whole = vec![parts.len()];
@@ -240,6 +249,55 @@ fn pad(
     }
     out.arrays.push(lengths);
     Ok(())
+}
+
+/// Pads values of one axis to `to`, in front of them or behind, and says where they are.
+fn pad_sequence(
+    to: usize,
+    (left, mask): (bool, bool),
+    fill: f64,
+    parts: &mut [&mut LooseValue],
+    out: &mut Booked<'_>,
+) -> Result<(), Error> {
+    let (field, dtype) = (out.field, out.field.dtype());
+    let mut padded = out.allocate("", dtype, vec![parts.len(), to])?;
+    let row = row_bytes(dtype, &[to]).unwrap_or(0);
+    for (row, part) in padded.as_bytes_mut().chunks_exact_mut(row.max(1)).zip(&mut *parts) {
+        let value = part.data.bytes();
+        let (value_place, rest) = sides(row, value.len(), left);
+        value_place.copy_from_slice(value);
+        field.dtype().fill(fill, rest);
+        part.data.shrink();
+    }
+    out.arrays.push(padded);
+    let values: u64 = parts.iter().map(|part| part.shape[0] as u64).sum();
+    out.pool.count_padding(values, (parts.len() * to) as u64);
+    if mask {
+        let mut mask = out.allocate("_mask", DType::Bool, vec![parts.len(), to])?;
+        for (row, part) in mask.as_bytes_mut().chunks_exact_mut(to.max(1)).zip(parts) {
+            let (values, rest) = sides(row, part.shape[0], left);
+            values.fill(1);
+            rest.fill(0);
+        }
+        out.arrays.push(mask);
+    } else {
+        let mut lengths = out.allocate("_lengths", DType::I64, vec![parts.len()])?;
+        let rows: &mut [i64] = bytemuck::cast_slice_mut(lengths.as_bytes_mut());
+        for (length, part) in rows.iter_mut().zip(parts) {
+            *length = part.shape[0] as i64;
+        }
+        out.arrays.push(lengths);
+    }
+    Ok(())
+}
+
+/// Where in a row its value of so many bytes is, and where the padding.
+fn sides(row: &mut [u8], value: usize, left: bool) -> (&mut [u8], &mut [u8]) {
+    if left {
+        let (rest, value) = row.split_at_mut(row.len() - value);
+        return (value, rest);
+    }
+    row.split_at_mut(value)
 }
 
 /// Copies a row-major array of `from` into the near corner of a larger one of `to`.

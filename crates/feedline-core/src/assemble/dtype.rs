@@ -98,8 +98,8 @@ impl DType {
         DType::ALL.into_iter().find(|d| d.name() == name)
     }
 
-    /// Writes `value`, converted to this dtype, over all of `out`: the padding of ragged fields.
-    pub(crate) fn fill(self, value: f64, out: &mut [u8]) {
+    /// Writes `value`, converted to this dtype, over all of `out`, whole elements: the padding of ragged fields.
+    pub fn fill(self, value: f64, out: &mut [u8]) {
         fn repeat<const N: usize>(out: &mut [u8], one: [u8; N]) {
             for element in out.chunks_exact_mut(N) {
                 element.copy_from_slice(&one);

@@ -52,6 +52,18 @@ pub enum Ragged {
         /// The padding, converted to the field's dtype.
         fill: f64,
     },
+    /// Pad the one axis of a sequence to the longest of its batch, rounded up to a multiple, in front of the values or behind
+    /// them. `<name>_lengths` tells the true lengths, or `<name>_mask` which places hold values.
+    Sequence {
+        /// What padded lengths are a multiple of, at least 1.
+        multiple: usize,
+        /// Whether the padding comes in front.
+        left: bool,
+        /// The padding, converted to the field's dtype.
+        fill: f64,
+        /// Whether a mask comes along in place of lengths.
+        mask: bool,
+    },
     /// Concatenate along the first axis; `<name>_offsets` has one entry more than there are samples.
     /// Only the first axis may vary.
     Packed,
@@ -62,7 +74,7 @@ impl Ragged {
     pub(crate) fn admits(&self, shape: &[usize]) -> bool {
         match self {
             Ragged::PadTo { shape: to, .. } => shape.iter().zip(to).all(|(s, t)| s <= t),
-            Ragged::PadToLongest { .. } | Ragged::Packed => true,
+            Ragged::PadToLongest { .. } | Ragged::Sequence { .. } | Ragged::Packed => true,
         }
     }
 }
@@ -171,9 +183,13 @@ impl Field {
     fn companion(&self) -> Option<String> {
         match &self.form {
             Form::Fixed { .. } => None,
-            Form::Ragged { rule: Ragged::PadTo { .. } | Ragged::PadToLongest { .. }, .. } => {
-                Some(format!("{}_lengths", self.name))
+            Form::Ragged { rule: Ragged::Sequence { mask: true, .. }, .. } => {
+                Some(format!("{}_mask", self.name))
             }
+            Form::Ragged {
+                rule: Ragged::PadTo { .. } | Ragged::PadToLongest { .. } | Ragged::Sequence { .. },
+                ..
+            } => Some(format!("{}_lengths", self.name)),
             Form::Ragged { .. } | Form::Bytes { .. } => Some(format!("{}_offsets", self.name)),
         }
     }
@@ -210,7 +226,12 @@ impl Field {
                         let why = "only the first axis of a packed field may vary; pad the others";
                         return Err(FieldError::Ragged { name: name(), why: why.into() });
                     }
-                    Ragged::Packed | Ragged::PadToLongest { .. } => {}
+                    Ragged::Sequence { multiple, .. } if *multiple == 0 || shape.len() != 1 => {
+                        let why =
+                            "a sequence has one axis and is padded to a multiple of at least 1";
+                        return Err(FieldError::Ragged { name: name(), why: why.into() });
+                    }
+                    Ragged::Packed | Ragged::PadToLongest { .. } | Ragged::Sequence { .. } => {}
                 }
             }
             Form::Bytes { .. } => {}

@@ -6,6 +6,7 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crate::flow::{Charge, Ledger, Reservation};
@@ -51,6 +52,8 @@ pub(crate) struct Pool {
     page_lock: Option<Arc<dyn PageLock>>,
     home: Process,
     idle: Mutex<Vec<Memory>>,
+    /// Values in padded fields, and the places there are for them. Relaxed: sums for reports, which publish nothing.
+    padded: [AtomicU64; 2],
 }
 
 impl Pool {
@@ -61,7 +64,18 @@ impl Pool {
         page_lock: Option<Arc<dyn PageLock>>,
     ) -> Arc<Pool> {
         let (home, idle) = (Process::this(), Mutex::new(Vec::new()));
-        Arc::new(Pool { budget, ledger, page_lock, home, idle })
+        Arc::new(Pool { budget, ledger, page_lock, home, idle, padded: Default::default() })
+    }
+
+    /// Counts values that were padded, and the places that they have with their padding.
+    pub(crate) fn count_padding(&self, values: u64, places: u64) {
+        self.padded[0].fetch_add(values, Ordering::Relaxed);
+        self.padded[1].fetch_add(places, Ordering::Relaxed);
+    }
+
+    /// Values that were padded so far, and their places.
+    pub(crate) fn padded(&self) -> [u64; 2] {
+        self.padded.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
     /// The budget that the ledger keeps, in bytes.

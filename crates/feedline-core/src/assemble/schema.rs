@@ -89,7 +89,10 @@ impl Schema {
     /// Whether values are padded to the longest of their batch.
     pub(crate) fn is_padded(&self) -> bool {
         let pads = |field: &Field| {
-            matches!(field.form(), Form::Ragged { rule: Ragged::PadToLongest { .. }, .. })
+            matches!(
+                field.form(),
+                Form::Ragged { rule: Ragged::PadToLongest { .. } | Ragged::Sequence { .. }, .. }
+            )
         };
         self.fields.iter().any(pads)
     }

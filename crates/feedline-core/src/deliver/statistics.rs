@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::measure::tally::StageTally;
-use crate::measure::{ConsumerStats, StageStats, Stats, Times, WorkerStats, stats};
+use crate::measure::{ConsumerStats, PaddedStats, StageStats, Stats, Times, WorkerStats, stats};
 use crate::sync::lock_std as lock;
 use crate::work::Stage;
 
@@ -67,6 +67,10 @@ impl Loader {
             efficiency,
             steals: engine.policy.steals(),
             memory,
+            padded: {
+                let [values, places] = runner.maker.pool.padded();
+                PaddedStats { values, places }
+            },
             prefetch,
             ready,
             is_iterated: runner.maker.dataset.iterable().is_some(),

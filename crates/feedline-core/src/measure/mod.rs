@@ -13,4 +13,4 @@ mod verdict;
 
 pub use consumption::BatchTimes;
 pub use series::SeriesPoint;
-pub use stats::{ConsumerStats, StageStats, Stats, Times, WorkerStats};
+pub use stats::{ConsumerStats, PaddedStats, StageStats, Stats, Times, WorkerStats};

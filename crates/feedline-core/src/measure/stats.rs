@@ -47,6 +47,8 @@ pub struct Stats {
     pub steals: Steals,
     /// Bytes of batches, by state.
     pub memory: MemoryStats,
+    /// How much of padded fields is padding.
+    pub padded: PaddedStats,
     /// How many batches may be begun ahead, at present: small ones that cost little go in bunches.
     pub prefetch: usize,
     /// How many wait now.
@@ -54,6 +56,30 @@ pub struct Stats {
     /// Whether samples come from an iterator, one after the other.
     #[serde(skip)]
     pub(crate) is_iterated: bool,
+}
+
+/// Values of different length in fields that are padded, over all batches that were put together.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PaddedStats {
+    /// Elements that were padded.
+    pub values: u64,
+    /// Places that there are for them: the rest is padding.
+    pub places: u64,
+}
+
+impl PaddedStats {
+    /// How much of all places is padding, from 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        match self.places {
+            0 => 0.0,
+            places => 1.0 - self.values as f64 / places as f64,
+        }
+    }
+
+    fn plus(&self, other: &PaddedStats) -> PaddedStats {
+        PaddedStats { values: self.values + other.values, places: self.places + other.places }
+    }
 }
 
 /// The training loop's side.
@@ -216,6 +242,7 @@ impl Stats {
             efficiency,
             steals: self.steals.plus(&later.steals),
             memory: self.memory.plus(&later.memory),
+            padded: self.padded.plus(&later.padded),
             prefetch: later.prefetch,
             ready: later.ready,
             is_iterated: later.is_iterated,

@@ -12,6 +12,8 @@ const MOSTLY: f64 = 0.7;
 const EVEN: f64 = 1.2;
 /// With fewer samples than these per worker, how they are spread says nothing.
 const FEW: u64 = 16;
+/// From this share on, padding is worth a word.
+const MUCH_PADDING: f64 = 0.1;
 
 impl Stats {
     /// A verdict in plain words.
@@ -63,6 +65,14 @@ impl Stats {
             } else {
                 self.explain_wait(&mut text);
             }
+        }
+        if self.padded.share() >= MUCH_PADDING {
+            let _ = write!(
+                text,
+                "{:.0} % of what padded fields deliver is padding: batches of similar length (`buckets`) or packed \
+                 rows have less. ",
+                100.0 * self.padded.share()
+            );
         }
         if self.errors > 0 {
             let _ = write!(text, "{} samples could not be made; see the error list. ", self.errors);
@@ -217,6 +227,7 @@ mod tests {
             efficiency: 1.0 / 1.5,
             steals: crate::schedule::Steals::default(),
             memory: crate::flow::MemoryStats::default(),
+            padded: crate::measure::PaddedStats::default(),
             prefetch: 4,
             is_iterated: false,
         }
@@ -272,6 +283,17 @@ mod tests {
         says(&once, &["single wait of 4.00 s"]);
         let empty = stats(100, 50 * SECOND, SECOND, 99 * SECOND, 0);
         says(&empty, &["what is measured is the hand-over"]);
+    }
+
+    #[test]
+    fn much_padding_is_told_and_little_is_not() {
+        use crate::measure::PaddedStats;
+
+        let mut padded = stats(99 * SECOND, SECOND, 50 * SECOND, 0, 0);
+        padded.padded = PaddedStats { values: 60, places: 100 };
+        says(&padded, &["40 % of what padded fields deliver is padding", "`buckets`"]);
+        padded.padded = PaddedStats { values: 95, places: 100 };
+        assert!(!padded.explain().contains("padding"));
     }
 
     #[test]

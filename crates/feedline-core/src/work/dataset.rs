@@ -87,6 +87,13 @@ pub trait Dataset: Send + Sync + 'static {
         None
     }
 
+    /// How long a field of varying length is in a sample, along its first axis, where that is known without making the
+    /// sample; of text its bytes. Whoever sorts samples by length or packs them asks for it.
+    fn known_length(&self, index: SampleIndex, field: usize) -> Option<u64> {
+        let _ = (index, field);
+        None
+    }
+
     /// Where the sample comes from, for messages: a path, a shard and member, a row.
     fn origin(&self, index: SampleIndex) -> Option<String> {
         let _ = index;
@@ -127,6 +134,9 @@ impl<D: Dataset + ?Sized> Dataset for Arc<D> {
     }
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         (**self).cost_hint(index)
+    }
+    fn known_length(&self, index: SampleIndex, field: usize) -> Option<u64> {
+        (**self).known_length(index, field)
     }
     fn origin(&self, index: SampleIndex) -> Option<String> {
         (**self).origin(index)
@@ -423,6 +433,14 @@ impl<'a> Sample<'a> {
             FieldPlace::Loose { .. } => {
                 Err(WriteError::NoSlot { field: declared.name().to_string() })
             }
+        }
+    }
+
+    /// Counts a value that the dataset has padded itself: how many of its `places` hold values. The share of padding is in
+    /// the loader's statistics; that of ragged fields is counted by the engine.
+    pub fn count_padding(&self, values: usize, places: usize) {
+        if let Some(pool) = self.pool {
+            pool.count_padding(values as u64, places as u64);
         }
     }
 

@@ -6,13 +6,15 @@ use super::blur::blur;
 use super::low_resolution::low_resolution;
 use super::noise;
 use super::power::power;
+use super::separable::Planes;
 use super::statistics::{extremes, moments, percentile};
+use super::wide::wide;
 
 /// Buffers of changes.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeScratch {
     numbers: Vec<f32>,
-    line: Vec<f32>,
+    planes: Planes,
 }
 
 /// What two numbers of a range are divided by at least.
@@ -75,8 +77,8 @@ pub(crate) fn change(
             raise(data, *gamma, *invert, *retain_stats);
         }
         Change::LowResolution { shape, exact } => {
-            let ChangeScratch { numbers, line } = scratch;
-            low_resolution(data, cover.shape, *shape, *exact, numbers, line);
+            let ChangeScratch { numbers, planes } = scratch;
+            low_resolution(data, cover.shape, *shape, *exact, numbers, planes);
         }
     }
 }
@@ -100,10 +102,7 @@ fn raise(data: &mut [f32], gamma: f32, invert: bool, retain_stats: bool) {
     let before = retain_stats.then(|| moments(data, false));
     let (low, high, sign) = if invert { (-high, -low, -1.0) } else { (low, high, 1.0) };
     let range = high - low;
-    let over = 1.0 / range.max(LEAST);
-    for x in &mut *data {
-        *x = sign * (power((*x * sign - low) * over, gamma) * range + low);
-    }
+    powers(data, gamma, sign, low, range);
     if let Some(before) = before {
         let after = moments(data, false);
         let (old, new) = (before.sample_deviation(), after.sample_deviation());
@@ -111,6 +110,16 @@ fn raise(data: &mut [f32], gamma: f32, invert: bool, retain_stats: bool) {
         let (from, to) = (after.mean as f32, before.mean as f32);
         for x in data {
             *x = (*x - from) * factor + to;
+        }
+    }
+}
+
+wide! {
+    /// Numbers, or their negatives, from `low` on over this range.
+    fn powers(data: &mut [f32], gamma: f32, sign: f32, low: f32, range: f32) {
+        let over = 1.0 / range.max(LEAST);
+        for x in data {
+            *x = sign * (power((*x * sign - low) * over, gamma) * range + low);
         }
     }
 }

@@ -2,14 +2,19 @@
 
 use half::f16;
 
-use crate::{Label, Labels, Move, Region};
+use crate::{Label, Labels, Move, Region, Shape, count};
 
-use super::trilinear::{corners, fraction, inner, neighbours, outer};
-use super::view::RegionView;
-use super::walk::{ONE, Walk};
+use super::trilinear::{around, corners, fraction, inner, neighbours, outer};
+use super::view::{RegionView, strides};
+use super::walk::{Line, ONE, Walk};
+
+/// Numbers that are labels.
+pub(super) trait Labelled: Copy + PartialEq + Into<Label> {}
+
+impl<T: Copy + PartialEq + Into<Label>> Labelled for T {}
 
 /// Makes the region `to` of the new grid.
-pub(super) fn labels<T: Copy + PartialEq + Into<Label>>(
+pub(super) fn labels<T: Labelled>(
     view: RegionView<'_, T>,
     step: &Move,
     to: Region,
@@ -21,12 +26,7 @@ pub(super) fn labels<T: Copy + PartialEq + Into<Label>>(
     }
 }
 
-fn nearest<T: Copy + Into<Label>>(
-    view: RegionView<'_, T>,
-    step: &Move,
-    to: Region,
-    out: &mut [Label],
-) {
+fn nearest<T: Labelled>(view: RegionView<'_, T>, step: &Move, to: Region, out: &mut [Label]) {
     let fill = step.fill.map_or(0, |fill| fill.mask);
     let walk = Walk::new(step, view.region, to);
     let [_, rows, columns] = to.shape;
@@ -64,16 +64,10 @@ fn heaviest(corners: &[(Option<usize>, f32); 8]) -> Option<usize> {
     best.0
 }
 
-fn most_weight<T: Copy + PartialEq + Into<Label>>(
-    view: RegionView<'_, T>,
-    step: &Move,
-    to: Region,
-    out: &mut [Label],
-) {
+fn most_weight<T: Labelled>(view: RegionView<'_, T>, step: &Move, to: Region, out: &mut [Label]) {
     let fill = step.fill.map_or(0, |fill| fill.mask);
     let walk = Walk::new(step, view.region, to);
     let [_, rows, columns] = to.shape;
-    let ([plane, row, _], [dz, dy, dx]) = (view.strides(), neighbours(&view));
     for (number, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
         let exact = walk.line(number / rows, number % rows);
         let mut line = exact;
@@ -90,30 +84,25 @@ fn most_weight<T: Copy + PartialEq + Into<Label>>(
             let all = corners.map(|(offset, weight)| (label(offset), weight));
             out[i] = winner(&all);
         }
-        let mut at = line.place(inside.start);
-        for out in &mut out[inside] {
-            let (z, y, x) = (at[0] >> 32, at[1] >> 32, at[2] >> 32);
-            let base = z as usize * plane + y as usize * row + x as usize;
-            let data = &view.data[base..];
-            // SAFETY: as in `trilinear`: all eight neighbours are in the region.
-            let v: [T; 8] = unsafe {
-                debug_assert!(dz + dy + dx < data.len());
-                [
-                    *data.get_unchecked(0),
-                    *data.get_unchecked(dx),
-                    *data.get_unchecked(dy),
-                    *data.get_unchecked(dy + dx),
-                    *data.get_unchecked(dz),
-                    *data.get_unchecked(dz + dx),
-                    *data.get_unchecked(dz + dy),
-                    *data.get_unchecked(dz + dy + dx),
-                ]
-            };
-            // Nearly always all eight are the same.
-            let same = v[1..].iter().fold(true, |same, other| same & (*other == v[0]));
-            *out = if same { v[0].into() } else { mixed(v.map(Into::into), at) };
-            at = std::array::from_fn(|axis| at[axis] + line.step[axis]);
-        }
+        between(view.data, view.region.shape, line.from(inside.start), &mut out[inside]);
+    }
+}
+
+/// Makes labels of a line whose neighbours are all in the box `data`.
+fn between<T: Labelled>(data: &[T], shape: Shape, line: Line, out: &mut [Label]) {
+    assert!(data.len() == count(shape) && line.stays_in(shape, out.len()));
+    let ([plane, row, _], near) = (strides(shape), neighbours(shape));
+    let mut at = line.at;
+    for out in out {
+        // SAFETY: just asserted: each voxel of the line has its eight neighbours in the box, which `data` is.
+        let all = around(at, plane, row, near).map(|place| unsafe {
+            debug_assert!(place < data.len());
+            *data.get_unchecked(place)
+        });
+        // Nearly always all eight are the same.
+        let same = all[1..].iter().fold(true, |same, other| same & (*other == all[0]));
+        *out = if same { all[0].into() } else { mixed(all.map(Into::into), at) };
+        at = std::array::from_fn(|axis| at[axis].wrapping_add(line.step[axis]));
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::Shape;
 
 use super::copy::copy;
-use super::separable::{enlarged, separable};
+use super::separable::{Planes, enlarged, separable};
+use super::values::Values;
+use super::view::strides;
 
 /// Leaves voxels out until a volume has the shape `small`, and interpolates the others.
 pub(super) fn low_resolution(
@@ -12,9 +14,8 @@ pub(super) fn low_resolution(
     small: Shape,
     exact: bool,
     scratch: &mut Vec<f32>,
-    line: &mut Vec<f32>,
+    planes: &mut Planes,
 ) {
-    let strides = |shape: Shape| [shape[1] * shape[2], shape[2], 1];
     let offset = if exact { 0.5 } else { 0.0 };
     let kept: [Vec<usize>; 3] = std::array::from_fn(|axis| {
         let factor = shape[axis] as f64 / small[axis] as f64;
@@ -25,5 +26,5 @@ pub(super) fn low_resolution(
     copy(data, &kept, scratch, 0.0, |x| x);
     let places =
         std::array::from_fn(|axis| enlarged(small[axis], shape[axis], strides(small)[axis]));
-    separable(scratch, &places, data, line);
+    separable(scratch, Values::PLAIN, &places, data, planes);
 }

@@ -3,16 +3,19 @@
 use crate::fast::mixed;
 
 use super::power::{circle, log2};
+use super::wide::wide;
 
 const LANES: usize = 16;
 
-/// Adds numbers of a normal distribution, which follow from the seed and their place.
-pub(super) fn add(data: &mut [f32], mean: f32, std: f32, seed: u64) {
-    for (chunk, numbers) in data.chunks_mut(2 * LANES).enumerate() {
-        let first = seed.wrapping_add((chunk * LANES) as u64);
-        let normal = normals(first);
-        for (x, normal) in numbers.iter_mut().zip(normal) {
-            *x += normal * std + mean;
+wide! {
+    /// Adds numbers of a normal distribution, which follow from the seed and their place.
+    pub(super) fn add(data: &mut [f32], mean: f32, std: f32, seed: u64) {
+        for (chunk, numbers) in data.chunks_mut(2 * LANES).enumerate() {
+            let first = seed.wrapping_add((chunk * LANES) as u64);
+            let normal = normals(first);
+            for (x, normal) in numbers.iter_mut().zip(normal) {
+                *x += normal * std + mean;
+            }
         }
     }
 }
@@ -24,9 +27,10 @@ fn normals(first: u64) -> [f32; 2 * LANES] {
     let mut units = [(0f32, 0f32); LANES];
     for (lane, unit) in units.iter_mut().enumerate() {
         let bits = mixed(first.wrapping_add(lane as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        // From above 0 to 1, and from -0.5 to below 0.5.
-        let radius = ((bits >> 40) as f32 + 1.0) * (1.0 / (1u32 << 24) as f32);
-        let turns = (bits & 0xFF_FFFF) as f32 * (1.0 / (1u32 << 24) as f32) - 0.5;
+        // From above 0 to 1, and from -0.5 to below 0.5. As numbers of 32 bits, which become floats many at a time.
+        let [high, low] = [(bits >> 40) as i32, (bits & 0xFF_FFFF) as i32].map(|bits| bits as f32);
+        let radius = (high + 1.0) * (1.0 / (1u32 << 24) as f32);
+        let turns = low * (1.0 / (1u32 << 24) as f32) - 0.5;
         *unit = (radius, turns);
     }
     for (lane, (unit, turns)) in units.into_iter().enumerate() {

@@ -4,17 +4,18 @@ use crate::voxels::{Voxel, of_any_type};
 use crate::{ImageChannel, Label, Move, NoLabel, Region, Shape, Voxels};
 
 use super::copy::copy;
-use super::labels::labels;
-use super::separable::{places, separable};
+use super::labels::{Labelled, labels};
+use super::separable::{Planes, places, separable};
 use super::tables::{aligned, exact, nearest};
 use super::trilinear::trilinear;
+use super::values::Values;
 use super::view::RegionView;
 
 /// Buffers of moves.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     image: Vec<f32>,
-    line: Vec<f32>,
+    planes: Planes,
     labels: Vec<Label>,
 }
 
@@ -43,24 +44,22 @@ pub(crate) fn move_image(
         });
         return;
     }
+    let values = Values::of(channel);
+    if let Some(places) = axes.and_then(|axes| places(region, shape, step, axes, to)) {
+        of_any_type!(channel.voxels, data => {
+            separable(data, values, &places, out, &mut scratch.planes);
+        });
+        return;
+    }
     let data = match channel.voxels {
         Voxels::F32(data) if channel.is_plain() => data,
         voxels => {
-            let (slope, intercept) = (channel.slope, channel.intercept);
-            scratch.image.clear();
-            of_any_type!(voxels, data => if channel.is_plain() {
-                scratch.image.extend(data.iter().map(|x| x.float()));
-            } else {
-                scratch.image.extend(data.iter().map(|x| (x.number() * slope + intercept) as f32));
-            });
+            scratch.image.resize(voxels.len(), 0.0);
+            of_any_type!(voxels, data => values.convert(data, &mut scratch.image));
             &scratch.image
         }
     };
-    let view = RegionView { data, region, shape };
-    match axes.and_then(|axes| places(&view, step, axes, to)) {
-        Some(places) => separable(data, &places, out, &mut scratch.line),
-        None => trilinear(view, step, to, out),
-    }
+    trilinear(RegionView { data, region, shape }, step, to, out);
 }
 
 /// Makes the region `to` of a mask's new grid.
@@ -90,12 +89,7 @@ pub(crate) fn move_mask(
     Ok(())
 }
 
-fn move_labels<T: Copy + PartialEq + Into<Label>>(
-    view: RegionView<'_, T>,
-    step: &Move,
-    to: Region,
-    out: &mut [Label],
-) {
+fn move_labels<T: Labelled>(view: RegionView<'_, T>, step: &Move, to: Region, out: &mut [Label]) {
     let axes = aligned(&step.map);
     let along = axes.filter(|_| step.labels == crate::Labels::Nearest || exact(&step.map));
     match along {

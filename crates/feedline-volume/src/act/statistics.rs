@@ -1,5 +1,7 @@
 //! Mean, deviation, least and largest.
 
+use super::wide::wide;
+
 /// Of some numbers.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Statistics {
@@ -22,21 +24,23 @@ impl Statistics {
 const CHUNK: usize = 1024;
 const LANES: usize = 16;
 
-/// The mean and deviation, of all or of those that are not 0.
-pub(crate) fn moments(data: &[f32], nonzero: bool) -> Statistics {
-    // Twice over the numbers: the square of a distance keeps digits that a difference of large squares loses.
-    let (sum, count) = sums(data, |x| if nonzero && x == 0.0 { (0.0, 0.0) } else { (x, 1.0) });
-    if count == 0.0 {
-        return Statistics::default();
+wide! {
+    /// The mean and deviation, of all or of those that are not 0.
+    pub(crate) fn moments(data: &[f32], nonzero: bool) -> Statistics {
+        // Twice over the numbers: the square of a distance keeps digits that a difference of large squares loses.
+        let (sum, count) = sums(data, |x| if nonzero && x == 0.0 { (0.0, 0.0) } else { (x, 1.0) });
+        if count == 0.0 {
+            return Statistics::default();
+        }
+        let mean = sum / count;
+        let middle = mean as f32;
+        let (squares, rest) = sums(data, |x| {
+            if nonzero && x == 0.0 { (0.0, 0.0) } else { ((x - middle) * (x - middle), x - middle) }
+        });
+        let rest = rest / count;
+        let variance = (squares / count - rest * rest).max(0.0);
+        Statistics { mean, variance, count: count as usize }
     }
-    let mean = sum / count;
-    let middle = mean as f32;
-    let (squares, rest) = sums(data, |x| {
-        if nonzero && x == 0.0 { (0.0, 0.0) } else { ((x - middle) * (x - middle), x - middle) }
-    });
-    let rest = rest / count;
-    let variance = (squares / count - rest * rest).max(0.0);
-    Statistics { mean, variance, count: count as usize }
 }
 
 /// Two sums over all numbers.
@@ -64,19 +68,23 @@ fn sums(data: &[f32], of: impl Fn(f32) -> (f32, f32)) -> (f64, f64) {
     (first, second)
 }
 
-/// The least and the largest number; both 0, if there is none.
-pub(crate) fn extremes(data: &[f32]) -> (f32, f32) {
-    let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
-    let (lanes, rest) = data.as_chunks::<LANES>();
-    for numbers in lanes {
-        for lane in 0..LANES {
-            low[lane] = low[lane].min(numbers[lane]);
-            high[lane] = high[lane].max(numbers[lane]);
+wide! {
+    /// The least and the largest number; both 0, if there is none.
+    pub(crate) fn extremes(data: &[f32]) -> (f32, f32) {
+        let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+        let (lanes, rest) = data.as_chunks::<LANES>();
+        for numbers in lanes {
+            for lane in 0..LANES {
+                // What is no number is neither. (`min` and `max` would look for it, one number at a time.)
+                let x = numbers[lane];
+                low[lane] = if x < low[lane] { x } else { low[lane] };
+                high[lane] = if x > high[lane] { x } else { high[lane] };
+            }
         }
+        let low = low.iter().chain(rest).fold(f32::INFINITY, |a, b| a.min(*b));
+        let high = high.iter().chain(rest).fold(f32::NEG_INFINITY, |a, b| a.max(*b));
+        if low <= high { (low, high) } else { (0.0, 0.0) }
     }
-    let low = low.iter().chain(rest).fold(f32::INFINITY, |a, b| a.min(*b));
-    let high = high.iter().chain(rest).fold(f32::NEG_INFINITY, |a, b| a.max(*b));
-    if low <= high { (low, high) } else { (0.0, 0.0) }
 }
 
 /// A percentile, between two numbers by linear interpolation as NumPy's; 0, if there is none. Numbers change places.
@@ -103,6 +111,8 @@ mod tests {
         assert_eq!(extremes(&[]), (0.0, 0.0));
         let many: Vec<f32> = (0..37).map(|i| ((i * 11) % 37) as f32 - 5.0).collect();
         assert_eq!(extremes(&many), (-5.0, 31.0));
+        let holes: Vec<f32> = many.iter().flat_map(|x| [f32::NAN, *x]).collect();
+        assert_eq!(extremes(&holes), (-5.0, 31.0));
     }
 
     #[test]

@@ -1,19 +1,13 @@
 //! Images between voxels, whichever way the axes are turned.
 
-use crate::{Move, Region};
+use crate::{Move, Region, Shape, count};
 
-use super::view::RegionView;
+use super::view::{RegionView, strides};
 use super::walk::{Line, ONE, Walk, fixed};
-
-/// How far along each axis the other one of two neighbours is: nowhere, where there is one voxel alone.
-pub(super) fn neighbours(view: &RegionView<'_, impl Sized>) -> [usize; 3] {
-    let strides = view.strides();
-    std::array::from_fn(|axis| if view.region.shape[axis] > 1 { strides[axis] } else { 0 })
-}
 
 /// A line without the errors of rounding where there is one voxel alone, and the voxels whose eight neighbours are
 /// all in the region.
-pub(super) fn inner(line: &mut Line, shape: [usize; 3], count: usize) -> std::ops::Range<usize> {
+pub(super) fn inner(line: &mut Line, shape: Shape, count: usize) -> std::ops::Range<usize> {
     // What is less than this is an error of rounding.
     const SLACK: i64 = 1 << 12;
     let mut high = [0; 3];
@@ -58,7 +52,6 @@ pub(super) fn trilinear(view: RegionView<'_, f32>, step: &Move, to: Region, out:
     let fill = step.fill.map_or(0.0, |fill| fill.image);
     let walk = Walk::new(step, view.region, to);
     let [_, rows, columns] = to.shape;
-    let ([plane, row, _], [dz, dy, dx]) = (view.strides(), neighbours(&view));
     for (number, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
         let exact = walk.line(number / rows, number % rows);
         let mut line = exact;
@@ -71,38 +64,56 @@ pub(super) fn trilinear(view: RegionView<'_, f32>, step: &Move, to: Region, out:
         for i in before.chain(after) {
             out[i] = edge(&view, step, exact.place(i));
         }
-        let mut at = line.place(inside.start);
-        for out in &mut out[inside] {
-            let (z, y, x) = (at[0] >> 32, at[1] >> 32, at[2] >> 32);
-            let base = z as usize * plane + y as usize * row + x as usize;
-            let data = &view.data[base..];
-            // SAFETY: `inner` keeps each coordinate from 0 to below the last voxel of its axis (or exactly 0, where
-            // the other neighbour is the voxel itself), so all eight neighbours are in the region, whose voxels
-            // `data` has: the lengths are checked before a program is run.
-            let v = unsafe {
-                debug_assert!(dz + dy + dx < data.len());
-                [
-                    *data.get_unchecked(0),
-                    *data.get_unchecked(dx),
-                    *data.get_unchecked(dy),
-                    *data.get_unchecked(dy + dx),
-                    *data.get_unchecked(dz),
-                    *data.get_unchecked(dz + dx),
-                    *data.get_unchecked(dz + dy),
-                    *data.get_unchecked(dz + dy + dx),
-                ]
-            };
-            let (fz, fy, fx) = (fraction(at[0]), fraction(at[1]), fraction(at[2]));
-            let a = v[0] + (v[1] - v[0]) * fx;
-            let b = v[2] + (v[3] - v[2]) * fx;
-            let c = v[4] + (v[5] - v[4]) * fx;
-            let d = v[6] + (v[7] - v[6]) * fx;
-            let ab = a + (b - a) * fy;
-            let cd = c + (d - c) * fy;
-            *out = ab + (cd - ab) * fz;
-            at = std::array::from_fn(|axis| at[axis] + line.step[axis]);
-        }
+        between(view.data, view.region.shape, line.from(inside.start), &mut out[inside]);
     }
+}
+
+/// How far along each axis the other one of two neighbours is in a box: nowhere, where there is one voxel alone.
+pub(super) fn neighbours(shape: Shape) -> [usize; 3] {
+    let strides = strides(shape);
+    std::array::from_fn(|axis| if shape[axis] > 1 { strides[axis] } else { 0 })
+}
+
+/// The eight voxels around a place, given how far apart they are.
+#[inline(always)]
+pub(super) fn around(
+    at: [i64; 3],
+    plane: usize,
+    row: usize,
+    [dz, dy, dx]: [usize; 3],
+) -> [usize; 8] {
+    let [z, y, x] = at.map(|at| (at >> 32) as usize);
+    let base = z * plane + y * row + x;
+    let far = base + dz;
+    [base, base + dx, base + dy, base + dy + dx, far, far + dx, far + dy, far + dy + dx]
+}
+
+/// Makes voxels of a line whose neighbours are all in the box `data`.
+fn between(data: &[f32], shape: Shape, line: Line, out: &mut [f32]) {
+    assert!(data.len() == count(shape) && line.stays_in(shape, out.len()));
+    let ([plane, row, _], near) = (strides(shape), neighbours(shape));
+    let mut at = line.at;
+    for out in out {
+        // SAFETY: just asserted: each voxel of the line has its eight neighbours in the box, which `data` is.
+        let values = around(at, plane, row, near).map(|place| unsafe {
+            debug_assert!(place < data.len());
+            *data.get_unchecked(place)
+        });
+        *out = mean(values, at.map(fraction));
+        at = std::array::from_fn(|axis| at[axis].wrapping_add(line.step[axis]));
+    }
+}
+
+/// What lies between eight values, at these parts of the way along each axis.
+#[inline(always)]
+fn mean(v: [f32; 8], [fz, fy, fx]: [f32; 3]) -> f32 {
+    let a = v[0] + (v[1] - v[0]) * fx;
+    let b = v[2] + (v[3] - v[2]) * fx;
+    let c = v[4] + (v[5] - v[4]) * fx;
+    let d = v[6] + (v[7] - v[6]) * fx;
+    let ab = a + (b - a) * fy;
+    let cd = c + (d - c) * fy;
+    ab + (cd - ab) * fz
 }
 
 /// The eight neighbours of a place near the edge: each one's place in memory, or none outside, and its weight.

@@ -16,7 +16,11 @@ pub(crate) struct RegionView<'a, T> {
 impl<T> RegionView<'_, T> {
     /// How far apart neighbours along each axis are.
     pub(crate) fn strides(&self) -> [usize; 3] {
-        let [_, rows, columns] = self.region.shape;
-        [rows * columns, columns, 1]
+        strides(self.region.shape)
     }
+}
+
+/// How far apart neighbours along each axis are in a box of this shape.
+pub(super) fn strides([_, rows, columns]: Shape) -> [usize; 3] {
+    [rows * columns, columns, 1]
 }

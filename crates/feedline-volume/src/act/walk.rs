@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Move, Region};
+use crate::{Move, Region, Shape};
 
 /// Coordinates in parts of a voxel: 32 bits after the point.
 pub(super) const ONE: i64 = 1 << 32;
@@ -50,6 +50,25 @@ impl Line {
     pub(super) fn place(&self, i: usize) -> [i64; 3] {
         std::array::from_fn(|axis| {
             self.at[axis].wrapping_add(self.step[axis].wrapping_mul(i as i64))
+        })
+    }
+
+    /// The same line from voxel `i` on.
+    pub(super) fn from(&self, i: usize) -> Line {
+        Line { at: self.place(i), step: self.step }
+    }
+
+    /// Whether each of the first `count` voxels has its eight neighbours in a box of this shape. (Along an axis with
+    /// one voxel alone it is its own neighbour.) Coordinates only grow or only shrink, so the two ends tell.
+    pub(super) fn stays_in(&self, shape: Shape, count: usize) -> bool {
+        let Some(steps) = count.checked_sub(1).and_then(|steps| i64::try_from(steps).ok()) else {
+            return count == 0;
+        };
+        (0..3).all(|axis| {
+            let (first, cells) = (self.at[axis], shape[axis].max(2) - 1);
+            let last = self.step[axis].checked_mul(steps).and_then(|far| first.checked_add(far));
+            let inside = |at: i64| at >= 0 && ((at >> 32) as usize) < cells;
+            inside(first) && last.is_some_and(inside)
         })
     }
 
@@ -103,5 +122,31 @@ mod tests {
             let wanted: Vec<usize> = (0..40).filter(inside).collect();
             prop_assert_eq!(line.between(low, high, 40).collect::<Vec<_>>(), wanted);
         }
+
+        #[test]
+        fn a_line_stays_in_a_box_if_each_voxel_has_its_neighbours_there(
+            at in proptest::array::uniform3(-2i64..9),
+            step in proptest::array::uniform3(-6i64..6),
+            shape in proptest::array::uniform3(1usize..6),
+            count in 0usize..12,
+        ) {
+            // Coordinates in halves of a voxel.
+            let line = Line { at: at.map(|x| x * (ONE / 2)), step: step.map(|x| x * (ONE / 2)) };
+            let has_neighbours = |i: usize| {
+                line.place(i).into_iter().zip(shape).all(|(at, side)| {
+                    let first = at.div_euclid(ONE);
+                    first >= 0 && (first + 1 < side as i64 || (side == 1 && first == 0))
+                })
+            };
+            prop_assert_eq!(line.stays_in(shape, count), (0..count).all(has_neighbours));
+        }
+    }
+
+    #[test]
+    fn a_line_that_goes_beyond_all_numbers_stays_in_no_box() {
+        let line = Line { at: [0; 3], step: [1 << 60, 0, 0] };
+        assert!(line.stays_in([5; 3], 1));
+        // Sixteen times this step is nothing, modulo 2^64.
+        assert!(!line.stays_in([5; 3], 17));
     }
 }

@@ -70,7 +70,7 @@ impl RandomAffine {
     pub fn outside(self, fill: Option<Fill>) -> Result<RandomAffine, OperationError> {
         if let Some(fill) = fill.filter(|fill| !fill.image.is_finite()) {
             let wanted = "a finite number";
-            return Err(OperationError::argument("random_affine", "fill", fill.image, wanted));
+            return Err(OperationError::argument("random_affine", "value", fill.image, wanted));
         }
         Ok(RandomAffine { fill, ..self })
     }
@@ -98,6 +98,23 @@ impl std::fmt::Display for RandomAffine {
         }
         if self.translate != [(0.0, 0.0); 3] {
             write!(f, ", translate={}", in_call(&self.translate))?;
+        }
+        if self.same_scale {
+            f.write_str(", same_scale=True")?;
+        }
+        match self.fill {
+            None => f.write_str(", mode=\"edge\"")?,
+            Some(Fill { image, mask }) => {
+                if image != 0.0 {
+                    write!(f, ", value={image}")?;
+                }
+                if mask != 0 {
+                    write!(f, ", mask_value={mask}")?;
+                }
+            }
+        }
+        if self.labels == Labels::MostWeight {
+            f.write_str(", labels=\"most_weight\"")?;
         }
         f.write_str(")")
     }
@@ -134,7 +151,8 @@ impl Operation for RandomAffine {
         let about = Map::about(whole.linear, center, center);
         let offset = std::array::from_fn(|axis| about.offset[axis] + whole.offset[axis]);
         let step = Move::new(shape, shape, Map { offset, ..about });
-        actions.push(Action::Move(Move { fill: self.fill, labels: self.labels, ..step }));
+        let (fill, labels) = (self.fill, self.labels);
+        actions.push(Action::Move(Move { fill, labels, around: true, ..step }));
         Ok(())
     }
 }

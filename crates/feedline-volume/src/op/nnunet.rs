@@ -108,7 +108,7 @@ impl NnunetAugment {
         let center = middle(shape);
         let step = Move::new(shape, shape, Map::about(turned.linear, center, center));
         let fill = Some(Fill { image: 0.0, mask: 0 });
-        Some(Move { fill, labels: Labels::MostWeight, ..step })
+        Some(Move { fill, labels: Labels::MostWeight, around: true, ..step })
     }
 
     /// What is done to numbers.

@@ -15,6 +15,7 @@ __all__ = ["NAMES", "absence", "contestant"]
 #: that finding out who can take part imports nothing.
 NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "torch": ("torch_loader", ("torch",)),
+    "datasets": ("datasets_loader", ("torch", "datasets")),
     "torchdata": ("torchdata_nodes", ("torch", "torchdata")),
     "feedline": ("feedline_loader", ()),
     "feedline.torch": ("feedline_torch", ("torch",)),
@@ -22,10 +23,17 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "grain": ("grain_loader", ("grain",)),
     "tf.data": ("tf_data", ("tensorflow",)),
     "dali": ("dali_pipeline", ("nvidia.dali",)),
+    "torch+monai": ("torch_monai", ("torch", "monai", "nibabel")),
+    "torch+nibabel": ("torch_plain", ("torch", "nibabel")),
+    "torch+pynrrd": ("torch_plain", ("torch", "nrrd")),
 }
 
 #: What to install for a package that is called otherwise.
-DISTRIBUTIONS = {"spdl.pipeline": "spdl", "nvidia.dali": "nvidia-dali-cuda120"}
+DISTRIBUTIONS = {
+    "spdl.pipeline": "spdl",
+    "nvidia.dali": "nvidia-dali-cuda120",
+    "nrrd": "pynrrd",
+}
 
 
 def contestant(name: str) -> Contestant:

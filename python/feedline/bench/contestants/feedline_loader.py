@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,10 @@ import numpy as np
 
 import feedline
 from feedline.bench.requests import DeliveredBatch, Traced, WorkerNumbers
+from feedline.bench.reviews import Reviews
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from feedline.bench.requests import LoadRequest
 
@@ -21,13 +23,16 @@ class Loading:
 
     def __init__(self) -> None:
         self._loader: feedline.Loader | None = None
+        #: Reviews that were opened, by what was asked for: opening them is no part of an epoch.
+        self._texts: dict[str, feedline.Pipeline] = {}
 
     def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
-        attach: Callable[[tuple[Any, ...]], DeliveredBatch] = _batch
+        is_text = isinstance(request.workload, Reviews)
+        attach: Callable[[tuple[Any, ...]], DeliveredBatch] = _labelled if is_text else _batch
         pipeline = self._pipeline(request)
-        if request.described["kind"] in {"images", "preprocessed"} and request.trace:
-            pipeline, attach = _traced(pipeline, request.trace)
+        if request.trace and (is_text or request.described["kind"] in NATIVE):
+            pipeline, attach = _traced(pipeline, request.trace, attach)
         self._loader = feedline.Loader(
             pipeline,
             batch_size=request.batch_size,
@@ -36,14 +41,20 @@ class Loading:
             epochs=1,
             rank=0,  # all samples, wherever it is measured
             world_size=1,
+            output="torch" if is_text else "numpy",
+            pin_memory=request.pin_memory,
         )
         return map(attach, iter(self._loader))
 
     def _pipeline(self, request: LoadRequest) -> feedline.Pipeline:
-        kind = request.described["kind"]
-        if kind in {"images", "preprocessed"}:
-            folder = request.described["folder"]
-            files = _pictures(folder) if kind == "images" else feedline.npy(folder)
+        if isinstance(request.workload, Reviews):
+            asked = repr(request.described)
+            if asked not in self._texts:
+                self._texts[asked] = _reviews(request.workload)
+            order = request.workload.order
+            return self._texts[asked].select(order[np.arange(request.samples) % len(order)])
+        if request.described["kind"] in NATIVE:
+            files = NATIVE[request.described["kind"]](request.described)
             return files.select(np.arange(request.samples) % len(files))
         traced, numbers = Traced(request.workload, request.samples), WorkerNumbers()
 
@@ -66,21 +77,57 @@ class Loading:
         }
 
 
-def _pictures(folder: str) -> feedline.Pipeline:
+def _pictures(described: Mapping[str, Any]) -> feedline.Pipeline:
     """Pictures by the preprocessing that the others get from torchvision."""
-    return feedline.images(folder).resize(256).center_crop(224).normalize()
+    return feedline.images(described["folder"]).resize(256).center_crop(224).normalize()
+
+
+def _arrays(described: Mapping[str, Any]) -> feedline.Pipeline:
+    return feedline.npy(described["folder"])
+
+
+def _patches(described: Mapping[str, Any]) -> feedline.Pipeline:
+    """Patches of volumes with their masks, as `volume_patches` has them."""
+    cases = [(image, mask) for image, mask in described["cases"]]
+    volumes = feedline.volumes(cases, cache=described["tables"])
+    middle = described["place"] == "center"
+    crop = volumes.center_crop if middle else volumes.random_crop
+    return crop(described["patch"]).zscore()
+
+
+#: What is read natively: the pipeline of each kind of workload.
+NATIVE: dict[str, Callable[[Mapping[str, Any]], feedline.Pipeline]] = {
+    "images": _pictures,
+    "preprocessed": _arrays,
+    "volumes": _patches,
+}
+
+
+def _reviews(reviews: Reviews) -> feedline.Pipeline:
+    """Reviews by the vocabulary that the others get as a dict."""
+    words = feedline.Vocabulary(["<pad>", "<unk>", *reviews.words()])
+    texts = feedline.text(reviews.folder).vocabulary(words).truncate(reviews.length)
+    return texts.pad(reviews.length)
 
 
 def _batch(delivered: tuple[Any, ...]) -> DeliveredBatch:
     values, *rest = delivered
-    # Pictures come with labels, samples made by Python code with who made them when. The driver
-    # keeps that, and a view of it would keep the whole batch.
+    # Pictures come with labels, volumes with masks, samples made by Python code with who made them
+    # when. The driver keeps that, and a view of it would keep the whole batch.
     trace = rest[0].copy() if rest and rest[0].ndim == 2 else None
-    return DeliveredBatch(values, trace)
+    mask = rest[0] if rest and rest[0].ndim > 2 else None
+    return DeliveredBatch(values, trace, mask=mask)
+
+
+def _labelled(delivered: tuple[Any, ...]) -> DeliveredBatch:
+    values, labels = delivered
+    return DeliveredBatch(values, labels=labels)
 
 
 def _traced(
-    pipeline: feedline.Pipeline, most: int
+    pipeline: feedline.Pipeline,
+    most: int,
+    name: Callable[[tuple[Any, ...]], DeliveredBatch],
 ) -> tuple[feedline.Pipeline, Callable[[tuple[Any, ...]], DeliveredBatch]]:
     """Let native workers tell who made which sample; a batch brings what is new."""
     began = time.monotonic()
@@ -89,7 +136,7 @@ def _traced(
     def attach(delivered: tuple[Any, ...]) -> DeliveredBatch:
         rows = np.array(told.take(), np.float64).reshape(-1, 4)
         rows[:, 2:] += began
-        return DeliveredBatch(_batch(delivered).values, rows)
+        return dataclasses.replace(name(delivered), trace=rows)
 
     stages, recipe = (*pipeline._stages, "traced"), pipeline._recipe
     traced = feedline.Pipeline(source, named=pipeline._named, stages=stages, recipe=recipe)

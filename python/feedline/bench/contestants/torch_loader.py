@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
+from feedline.bench.contestants import review_batches
 from feedline.bench.requests import DeliveredBatch, Traced
+from feedline.bench.reviews import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +30,14 @@ class WorkloadSamples(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:  # noqa: ANN401 - tensors
         info = get_worker_info()
         values, trace = self._traced.sample(index, 0 if info is None else info.id)
-        if not isinstance(values, torch.Tensor):
-            values = torch.from_numpy(values)
-        return values, torch.from_numpy(trace)
+        return tensors_of(values), torch.from_numpy(trace)
+
+
+def tensors_of(values: Any) -> Any:  # noqa: ANN401 - arrays or tensors
+    """Make tensors of a sample: of an image, or of an image and its mask."""
+    if isinstance(values, tuple):
+        return tuple(map(tensors_of, values))
+    return values if isinstance(values, torch.Tensor) else torch.from_numpy(values)
 
 
 def timed_collate(samples: list[Any]) -> tuple[Any, Any, float]:
@@ -55,6 +62,9 @@ class Loading:
 
     def load(self, request: LoadRequest) -> Iterator[DeliveredBatch]:
         """Start the workers."""
+        if isinstance(request.workload, Reviews):
+            files = review_batches.ReviewFiles(request.workload, request.samples)
+            return review_batches.batches_of(review_batches.review_loader(files, request))
         return map(batch_of, iter(self.loader(request)))
 
     def figures(self) -> dict[str, float]:
@@ -65,4 +75,5 @@ class Loading:
 def batch_of(delivered: tuple[Any, Any, float]) -> DeliveredBatch:
     """Name the parts of what was collated."""
     values, trace, collated_s = delivered
-    return DeliveredBatch(values, trace.numpy(), collated_s)
+    image, mask = values if isinstance(values, (list, tuple)) else (values, None)
+    return DeliveredBatch(image, trace.numpy(), collated_s, mask=mask)

@@ -185,6 +185,7 @@ class Diary:
                 "allocated_blocks": 0,
                 "reused_blocks": 0,
             },
+            "padded": {"values": 0, "places": 0},
             "prefetch": self._prefetch,
             "ready": 0,
         }

@@ -124,8 +124,18 @@ impl Study {
     fn job(&self, contestant: &str, workers: u32) -> LoadRequest {
         let Compare { prefetch, batch_size, batches, .. } = self.settings;
         let (contestant, workload) = (contestant.into(), self.workload());
-        let (step_s, trace) = (0.0, TRACED);
-        LoadRequest { contestant, workload, workers, prefetch, batch_size, batches, step_s, trace }
+        LoadRequest {
+            contestant,
+            workload,
+            workers,
+            prefetch,
+            batch_size,
+            batches,
+            step_s: 0.0,
+            trace: TRACED,
+            pin_memory: false,
+            model: None,
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 //! The consumer sleeps for each batch as long as inference would take. Points whose batches do not fit
 //! into memory are listed with what they would need.
 
-mod memory;
 mod view;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,7 @@ use serde_json::json;
 use super::data::{self, Cache, DataSet};
 use super::loading::{LoadRequest, Loaders};
 use super::settings::{self, ExperimentSettings, SettingsTable, amount, in_range, whole, wholes};
-use super::{Design, Experiment, ExperimentError, PlannedPoint, Session};
+use super::{Design, Experiment, ExperimentError, PlannedPoint, Session, memory};
 use crate::generate::DataKind;
 use crate::kernel;
 use crate::results::{Axis, Check, Measurement, Point};
@@ -146,6 +145,8 @@ impl Study {
             batches: self.batches(workers),
             step_s: point.number("sleep").unwrap_or_default(),
             trace: TRACED,
+            pin_memory: false,
+            model: None,
         })
     }
 
@@ -191,6 +192,7 @@ impl Experiment for Study {
                                 prefetch: self.settings.prefetch.into(),
                                 batches: self.batches(*workers).into(),
                                 batch_bytes: u64::from(*batch) * SAMPLE_BYTES,
+                                making_bytes: 0,
                             });
                             let obstacle = available.filter(|it| needed > it / 10 * 9).map(|it| {
                                 let there = units::bytes(it as f64);

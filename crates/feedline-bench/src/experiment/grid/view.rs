@@ -1,8 +1,9 @@
 //! What the report on `grid` shows.
 
-use crate::chart::{Chart, Drawing, Heat, HeatCell};
+use crate::chart::Chart;
+use crate::experiment::effect::{against, effect};
 use crate::experiment::loading::colour;
-use crate::experiment::{Column, Tile, Unit, View, over_time};
+use crate::experiment::{Column, Tile, Unit, View, heat_map, over_time};
 use crate::forecast::Forecast;
 use crate::results::{Cell, Level, Point, Results, best_by};
 use crate::units;
@@ -53,44 +54,11 @@ fn with_workers(cell: &Cell<'_>) -> String {
 
 /// A heat map of throughput for each data set and sleep.
 fn heats(results: &Results, cells: &[Cell<'_>], contestant: &Level) -> Vec<Chart> {
-    let (batches, workers) = (results.levels("batch"), results.levels("workers"));
     let mut charts = Vec::new();
     for data in results.levels("data") {
         for sleep in results.levels("sleep") {
-            let mut heat = Vec::new();
-            for batch in &batches {
-                for count in &workers {
-                    let levels = [
-                        ("contestants", contestant),
-                        ("data", &data),
-                        ("sleep", &sleep),
-                        ("batch", batch),
-                        ("workers", count),
-                    ];
-                    let cell = cells.iter().find(|cell| cell.point.is_at(&levels));
-                    let value = cell.and_then(|cell| cell.median("rate"));
-                    let left_out = results.not_run.iter().find(|it| it.point.is_at(&levels));
-                    let what = match (value, left_out) {
-                        (Some(rate), _) => format!("{} samples/s", units::count(rate)),
-                        (None, Some(it)) => match it.needed_bytes {
-                            Some(bytes) => format!("not run: needs {}", units::bytes(bytes as f64)),
-                            None => "not run: it failed".into(),
-                        },
-                        (None, None) => "not run yet".into(),
-                    };
-                    let tip = format!("batch {batch}, {count} workers: {what}");
-                    heat.push(HeatCell { value, tip });
-                }
-            }
-            let drawing = Drawing::Heat(Heat {
-                x_label: "workers".into(),
-                y_label: "batch size".into(),
-                columns: workers.iter().map(ToString::to_string).collect(),
-                rows: batches.iter().map(ToString::to_string).collect(),
-                cells: heat,
-                unit: Unit::Count,
-                colour: colour(&contestant.to_string()),
-            });
+            let levels = [("data", &data), ("sleep", &sleep)];
+            let drawing = heat_map::throughput(results, cells, contestant, &levels, "samples");
             let caption = "Samples per second by batch size and workers: the stronger the colour, the more. With \
                            a sleep the most that can be had is batch / sleep.";
             let title = format!("Throughput by batch and workers: {contestant}");
@@ -150,43 +118,12 @@ fn chosen<'a>(results: &Results, cells: &'a [Cell<'a>]) -> Vec<over_time::Named<
     results.levels("contestants").into_iter().filter_map(of).collect()
 }
 
-/// The typical factor between two levels of an axis, over all points that differ in it alone.
-fn effect(
-    cells: &[Cell<'_>],
-    axis: &str,
-    low: &Level,
-    high: &Level,
-    contestant: &Level,
-    key: &str,
-) -> Option<f64> {
-    let of = |level: &Level| -> Vec<&Cell<'_>> {
-        let is_theirs = |cell: &&Cell<'_>| cell.point.get("contestants") == Some(contestant);
-        let fits = |cell: &&Cell<'_>| cell.point.get(axis) == Some(level) && is_theirs(cell);
-        cells.iter().filter(fits).collect()
-    };
-    let (lows, highs) = (of(low), of(high));
-    let mut logs = Vec::new();
-    for cell in lows {
-        let same = |other: &&&Cell<'_>| {
-            other.point.clone().without(axis) == cell.point.clone().without(axis)
-        };
-        let other = highs.iter().find(same).and_then(|it| it.median(key));
-        if let (Some(a), Some(b)) = (cell.median(key), other)
-            && a > 0.0
-            && b > 0.0
-        {
-            logs.push((b / a).ln());
-        }
-    }
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
-}
-
 fn verdict(results: &Results, cells: &[Cell<'_>]) -> Vec<String> {
     let mut sentences = Vec::new();
     let times = |factor: f64| units::digits(factor);
     let contestants = results.levels("contestants");
     if let [first, .., last] = &contestants[..]
-        && let Some(factor) = against(cells, first, last)
+        && let Some((factor, _)) = against(cells, first, last)
     {
         sentences.push(format!(
             "At equal settings {last} delivers {} times the samples per second of {first} (geometric mean of \
@@ -224,25 +161,6 @@ fn verdict(results: &Results, cells: &[Cell<'_>]) -> Vec<String> {
         }
     }
     sentences
-}
-
-fn against(cells: &[Cell<'_>], first: &Level, second: &Level) -> Option<f64> {
-    let of = |level: &Level| {
-        cells
-            .iter()
-            .filter(move |cell| cell.point.get("contestants") == Some(level))
-            .collect::<Vec<_>>()
-    };
-    let (ours, theirs) = (of(second), of(first));
-    let logs: Vec<f64> = ours
-        .iter()
-        .filter_map(|cell| {
-            let rest = cell.point.clone().without("contestants");
-            let other = theirs.iter().find(|it| it.point.clone().without("contestants") == rest)?;
-            Some((cell.median("rate")? / other.median("rate")?).ln())
-        })
-        .collect();
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
 fn tiles(results: &Results, cells: &[Cell<'_>]) -> Vec<Tile> {

@@ -98,6 +98,8 @@ impl Study {
             batches: *batches,
             step_s: 0.0,
             trace: TRACED,
+            pin_memory: false,
+            model: None,
         }
     }
 }

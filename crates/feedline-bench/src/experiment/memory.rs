@@ -17,6 +17,8 @@ pub(super) struct Need<'a> {
     pub(super) prefetch: u64,
     pub(super) batches: u64,
     pub(super) batch_bytes: u64,
+    /// What a worker process holds besides while it makes a sample: a whole volume, of which it keeps a part.
+    pub(super) making_bytes: u64,
 }
 
 /// Bytes that a point needs, about.
@@ -32,7 +34,8 @@ pub(super) fn needed(it: &Need<'_>) -> u64 {
         _ => {
             // A worker has its samples and the batch made of them at the same time.
             let making = it.workers.min(it.batches);
-            BASE + it.workers * WORKER_PROCESS + (ahead + making + 1) * it.batch_bytes
+            let process = WORKER_PROCESS + it.making_bytes;
+            BASE + it.workers * process + (ahead + making + 1) * it.batch_bytes
         }
     }
 }
@@ -42,8 +45,9 @@ mod tests {
     use super::*;
 
     fn gib(contestant: &str, workers: u64, batch: u64) -> f64 {
-        let batch_bytes = batch * super::super::SAMPLE_BYTES;
-        let need = Need { contestant, workers, prefetch: 2, batches: workers + 2, batch_bytes };
+        let batch_bytes = batch * super::super::grid::SAMPLE_BYTES;
+        let batches = workers + 2;
+        let need = Need { contestant, workers, prefetch: 2, batches, batch_bytes, making_bytes: 0 };
         needed(&need) as f64 / f64::from(1u32 << 30)
     }
 

@@ -1,0 +1,373 @@
+//! One file of lines, open or to be opened: where its bytes are, and where its lines.
+//!
+//! | file | its bytes are |
+//! | --- | --- |
+//! | plain | held in memory as long as there is room, otherwise read where they are |
+//! | gzip or zstd | unpacked into memory as long as there is room, otherwise once into the cache folder, and read there |
+//!
+//! There is room for [`HELD`] bytes of all files together.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use feedline_core::Cause;
+
+use super::compression::Compression;
+use super::decoding::{MARK, foreign};
+use super::kept_table::KeptTable;
+use super::line_table::LineTable;
+use super::lines::TextOptions;
+use super::scan::{Stretch, join};
+use crate::SourceError;
+use crate::crowd::Stop;
+use crate::read_at::{append_at, open_plain, read_exact_at};
+use crate::stamp::Stamp;
+
+/// Bytes of all files that are held in memory rather than read line by line: for lines of the usual length a system call takes a good part
+/// of the time that making tokens of them does.
+pub(super) const HELD: u64 = 128 << 20;
+/// Files that are kept open.
+const OPEN: usize = 128;
+/// Bytes that are unpacked between two looks at the watcher.
+const BLOCK: usize = 1 << 20;
+
+/// A file whose lines are known.
+#[derive(Debug)]
+pub(super) struct LinesFile {
+    pub(super) path: PathBuf,
+    stamp: Stamp,
+    bytes: Bytes,
+    pub(super) table: LineTable,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    /// All of them.
+    Held(Vec<u8>),
+    /// In this file, which is kept open if there are few; in the state of the stamp.
+    InFile { file: Option<File>, path: PathBuf, stamp: Stamp },
+}
+
+/// The bytes that may still be held in memory, of all files. Relaxed: it is a number and publishes nothing.
+pub(super) struct Room(AtomicU64);
+
+impl Room {
+    pub(super) fn new() -> Room {
+        Room(AtomicU64::new(HELD))
+    }
+
+    /// Takes so many bytes if there are as many.
+    fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A file before its lines are known.
+pub(super) struct Begun {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    stamp: Stamp,
+    pub(super) kept: Option<KeptTable>,
+    pub(super) state: BegunState,
+    made: SystemTime,
+}
+
+pub(super) enum BegunState {
+    /// Everything is known.
+    Known(LineTable),
+    /// To be looked through from this byte on.
+    Plain { first: u64 },
+    /// To be unpacked.
+    Packed(Compression),
+}
+
+impl Begun {
+    /// Opens a file and looks whether its table is there.
+    pub(super) fn open(path: &Path, folder: Option<&Path>) -> Result<Begun, SourceError> {
+        let cannot = |source| SourceError::Io { doing: "open", path: path.to_path_buf(), source };
+        let made = SystemTime::now();
+        let (file, meta) = open_plain(path).map_err(cannot)?;
+        let stamp = Stamp::of(&meta);
+        let mut start = [0; 4];
+        let start = &mut start[..stamp.len.min(4) as usize];
+        read_exact_at(&file, start, 0).map_err(cannot)?;
+        if let Some(what) = foreign(start) {
+            let path = path.to_path_buf();
+            return Err(SourceError::NotUtf8Text { path, what });
+        }
+        let kept = folder.map(|folder| KeptTable::of(folder, path));
+        let state = match Compression::of_file(&file, stamp.len).map_err(cannot)? {
+            Some(compression) => BegunState::Packed(compression),
+            None => {
+                let table = kept.as_ref().and_then(|kept| kept.read(&stamp));
+                match table.and_then(|table| LineTable::from_bytes(&table)) {
+                    Some(table) => BegunState::Known(table),
+                    None => BegunState::Plain { first: mark_of(start) },
+                }
+            }
+        };
+        Ok(Begun { path: path.to_path_buf(), file, stamp, kept, state, made })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.stamp.len
+    }
+
+    /// A plain file with what was found in it.
+    pub(super) fn scanned(
+        self,
+        stretches: &[Stretch],
+        room: &Room,
+    ) -> Result<LinesFile, SourceError> {
+        let first = match self.state {
+            BegunState::Plain { first } => first,
+            _ => 0,
+        };
+        let table = self.joined(first, stretches)?;
+        self.unchanged()?;
+        if let Some(kept) = &self.kept {
+            kept.write(&self.stamp, &table.to_bytes(), self.made);
+        }
+        self.with_table(table, room)
+    }
+
+    /// A file whose table was there.
+    pub(super) fn known(self, room: &Room) -> Result<LinesFile, SourceError> {
+        let Begun { path, file, stamp, kept, state, made } = self;
+        let BegunState::Known(table) = state else {
+            return Err(SourceError::Interrupted);
+        };
+        let begun = Begun { path, file, stamp, kept, state: BegunState::Plain { first: 0 }, made };
+        begun.with_table(table, room)
+    }
+
+    /// Unpacks a compressed one.
+    pub(super) fn unpacked(
+        self,
+        compression: Compression,
+        options: &TextOptions,
+        room: &Room,
+        seen: &AtomicU64,
+        stop: &Stop<'_>,
+    ) -> Result<LinesFile, SourceError> {
+        if let Some(found) = self.unpacked_before() {
+            return Ok(found);
+        }
+        let mut unpacking = Unpacking { begun: &self, room, held: Vec::new(), spilled: None };
+        let mut from = compression.reader(&self.file).map_err(|e| self.cannot("unpack")(e))?;
+        let (mut stretch, mut first, mut total) = (Stretch::default(), None, 0_u64);
+        let mut block = vec![0; BLOCK];
+        loop {
+            stop.check()?;
+            let read = fill(&mut *from, &mut block).map_err(|e| self.cannot("unpack")(e))?;
+            let bytes = &block[..read];
+            let skipped = match first {
+                None => {
+                    if let Some(what) = foreign(bytes) {
+                        return Err(SourceError::NotUtf8Text { path: self.path.clone(), what });
+                    }
+                    *first.insert(mark_of(bytes))
+                }
+                Some(_) => 0,
+            };
+            stretch.add(&bytes[skipped as usize..]);
+            total += read as u64;
+            if total > options.max_unpacked {
+                let (path, most) = (self.path.clone(), options.max_unpacked);
+                return Err(SourceError::UnpacksToMore { path, most });
+            }
+            unpacking.add(bytes)?;
+            seen.fetch_add(read as u64, Ordering::Relaxed);
+            if read < block.len() {
+                break;
+            }
+        }
+        drop(from);
+        let (held, spilled) = (unpacking.held, unpacking.spilled);
+        let table = self.joined(first.unwrap_or(0), &[stretch])?;
+        self.unchanged()?;
+        let bytes = match spilled {
+            None => Bytes::Held(held),
+            Some(file) => {
+                let path = self.unpacked_path().ok_or(SourceError::Interrupted)?;
+                let file = file.persist(&path).map_err(|e| self.cannot("unpack")(e.error))?;
+                let meta = file.metadata().map_err(|e| self.cannot("unpack")(e))?;
+                let stamp = Stamp::of(&meta);
+                if let Some(kept) = &self.kept {
+                    let mut content = stamp_bytes(&stamp);
+                    content.extend_from_slice(&table.to_bytes());
+                    kept.write(&self.stamp, &content, self.made);
+                }
+                Bytes::InFile { file: Some(file), path, stamp }
+            }
+        };
+        Ok(LinesFile { path: self.path, stamp: self.stamp, bytes, table })
+    }
+
+    /// Where a large one is unpacked to.
+    fn unpacked_path(&self) -> Option<PathBuf> {
+        self.kept.as_ref().map(|kept| kept.beside(".unpacked"))
+    }
+
+    /// What was unpacked at an earlier start, if it is still what it was.
+    fn unpacked_before(&self) -> Option<LinesFile> {
+        let content = self.kept.as_ref()?.read(&self.stamp)?;
+        let path = self.unpacked_path()?;
+        let (file, meta) = open_plain(&path).ok()?;
+        let stamp = Stamp::of(&meta);
+        let table = content.strip_prefix(&*stamp_bytes(&stamp))?;
+        let table = LineTable::from_bytes(table)?;
+        let bytes = Bytes::InFile { file: Some(file), path, stamp };
+        Some(LinesFile { path: self.path.clone(), stamp: self.stamp, bytes, table })
+    }
+
+    fn joined(&self, first: u64, stretches: &[Stretch]) -> Result<LineTable, SourceError> {
+        join(first, stretches).ok_or_else(|| SourceError::TooManyLines { path: self.path.clone() })
+    }
+
+    fn with_table(self, table: LineTable, room: &Room) -> Result<LinesFile, SourceError> {
+        let bytes = if room.take(self.stamp.len) {
+            let mut held = Vec::new();
+            append_at(&self.file, &mut held, 0, self.stamp.len as usize)
+                .map_err(self.cannot("read"))?;
+            self.unchanged()?;
+            Bytes::Held(held)
+        } else {
+            Bytes::InFile { path: self.path.clone(), stamp: self.stamp, file: Some(self.file) }
+        };
+        Ok(LinesFile { path: self.path, stamp: self.stamp, bytes, table })
+    }
+
+    fn unchanged(&self) -> Result<(), SourceError> {
+        match self.stamp.change(&self.file).map_err(self.cannot("read"))? {
+            None => Ok(()),
+            Some(what) => Err(SourceError::Changed { path: self.path.clone(), what }),
+        }
+    }
+
+    pub(super) fn cannot(&self, doing: &'static str) -> impl Fn(io::Error) -> SourceError + use<> {
+        let path = self.path.clone();
+        move |source| SourceError::Io { doing, path: path.clone(), source }
+    }
+}
+
+/// Where unpacked bytes go: into memory, and when they are too many into a file.
+struct Unpacking<'a> {
+    begun: &'a Begun,
+    room: &'a Room,
+    held: Vec<u8>,
+    spilled: Option<tempfile::NamedTempFile>,
+}
+
+impl Unpacking<'_> {
+    fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
+        if self.spilled.is_none() && self.room.take(bytes.len() as u64) {
+            self.held.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let cannot = self.begun.cannot("unpack");
+        if self.spilled.is_none() {
+            let Some(kept) = &self.begun.kept else {
+                return Err(SourceError::NoCacheFolder { path: self.begun.path.clone() });
+            };
+            fs::create_dir_all(kept.folder()).map_err(&cannot)?;
+            let mut file = tempfile::NamedTempFile::new_in(kept.folder()).map_err(&cannot)?;
+            file.write_all(&self.held).map_err(&cannot)?;
+            self.room.give_back(self.held.len() as u64);
+            self.held = Vec::new();
+            self.spilled = Some(file);
+        }
+        match &mut self.spilled {
+            Some(file) => file.write_all(bytes).map_err(cannot),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads until the buffer is full or nothing is left.
+fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match from.read(&mut buffer[done..]) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn mark_of(start: &[u8]) -> u64 {
+    if start.starts_with(MARK) { MARK.len() as u64 } else { 0 }
+}
+
+fn stamp_bytes(stamp: &Stamp) -> Vec<u8> {
+    let changed = stamp.changed;
+    let numbers = [stamp.len, changed.as_secs(), u64::from(changed.subsec_nanos()), stamp.inode];
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+impl LinesFile {
+    /// Closes it until it is asked for, where there are many files.
+    pub(super) fn close_if_many(&mut self, files: usize) {
+        if files > OPEN
+            && let Bytes::InFile { file, .. } = &mut self.bytes
+        {
+            *file = None;
+        }
+    }
+
+    /// Appends a line's bytes to `raw`.
+    pub(super) fn read(&self, start: u64, len: usize, raw: &mut Vec<u8>) -> Result<(), Cause> {
+        match &self.bytes {
+            Bytes::Held(bytes) => {
+                let start = usize::try_from(start).unwrap_or(usize::MAX);
+                let line = bytes.get(start..).and_then(|rest| rest.get(..len));
+                raw.extend_from_slice(line.ok_or("the line lies outside of the file")?);
+                Ok(())
+            }
+            Bytes::InFile { file, path, stamp } => {
+                let opened;
+                let file = match file {
+                    Some(file) => file,
+                    None => {
+                        opened = open_plain(path).map_err(|e| format!("cannot open it: {e}"))?.0;
+                        &opened
+                    }
+                };
+                let read = append_at(file, raw, start, len);
+                // Whatever came of it, first whether the file is still what the table was made of.
+                let change = stamp.change(file).map_err(|e| format!("cannot read it: {e}"))?;
+                if let Some(what) = change {
+                    return Err(format!(
+                        "the file has changed since it was opened: {what}; open it again (to replace a \
+                         file that is in use, rename another over it)"
+                    )
+                    .into());
+                }
+                read.map_err(|e| format!("cannot read it: {e}").into())
+            }
+        }
+    }
+
+    /// Bytes of memory that are held.
+    pub(super) fn held(&self) -> u64 {
+        match &self.bytes {
+            Bytes::Held(bytes) => bytes.len() as u64,
+            Bytes::InFile { .. } => 0,
+        }
+    }
+
+    pub(super) fn stamp_len(&self) -> u64 {
+        self.stamp.len
+    }
+}

@@ -1,0 +1,98 @@
+//! Documents of Megatron's token shards.
+
+use std::path::PathBuf;
+
+use feedline_core::{Cause, DType, Dataset, Field, Ragged, Sample, SampleIndex, Stage};
+
+use super::shard::{Shards, TokenOptions, wrong};
+use crate::{SourceError, escaped};
+
+/// Documents as their index files list them: the field `tokens`, of `int64`, packed in batches.
+#[derive(Debug)]
+pub struct TokenDocuments {
+    shards: Shards,
+    /// The first token of each sequence, and how many it has.
+    sequences: Vec<(u64, u32)>,
+    /// The first sequence of each document; then how many there are.
+    documents: Vec<u64>,
+}
+
+impl TokenDocuments {
+    /// Opens shards, each with an index beside it.
+    pub fn open(paths: &[PathBuf], options: &TokenOptions) -> Result<TokenDocuments, SourceError> {
+        let (shards, indexes) = Shards::open(paths, options)?;
+        let (mut sequences, mut documents) = (Vec::new(), Vec::new());
+        for (number, (index, path)) in indexes.into_iter().zip(paths).enumerate() {
+            let Some(index) = index else {
+                let what =
+                    "there is no .idx beside it, which says where documents are; take windows";
+                return Err(wrong(path, what.to_string()));
+            };
+            let (first, before) = (shards.first(number), sequences.len() as u64);
+            sequences.extend(index.sequences.iter().map(|(start, len)| (first + start, *len)));
+            let ends = index.documents.len().saturating_sub(1);
+            documents.extend(index.documents[..ends].iter().map(|first| before + first));
+            if let Some(last) =
+                index.documents.last().filter(|last| before + **last < sequences.len() as u64)
+            {
+                // Sequences behind the last document belong to none.
+                sequences.truncate((before + last) as usize);
+            }
+        }
+        documents.push(sequences.len() as u64);
+        Ok(TokenDocuments { shards, sequences, documents })
+    }
+
+    /// The sequences of a document.
+    fn sequences(&self, index: SampleIndex) -> Option<&[(u64, u32)]> {
+        let document = usize::try_from(index.0).ok()?;
+        let (first, end) = (*self.documents.get(document)?, *self.documents.get(document + 1)?);
+        self.sequences.get(first as usize..end as usize)
+    }
+
+    /// How many tokens a document has.
+    #[must_use]
+    pub fn length(&self, index: SampleIndex) -> Option<u64> {
+        Some(self.sequences(index)?.iter().map(|(_, len)| u64::from(*len)).sum())
+    }
+}
+
+impl Dataset for TokenDocuments {
+    fn len(&self) -> u64 {
+        self.documents.len().saturating_sub(1) as u64
+    }
+
+    fn fields(&self) -> Vec<Field> {
+        vec![Field::ragged("tokens", DType::I64, [None], Ragged::Packed)]
+    }
+
+    fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
+        let sequences = self.sequences(sample.index()).ok_or("there is no such document")?;
+        sample.begin(Stage::Load);
+        let total = sequences.iter().map(|(_, len)| *len as usize).sum();
+        let mut tokens = vec![0; total];
+        let mut rest = &mut *tokens;
+        for (start, len) in sequences {
+            let (here, behind) = rest.split_at_mut(*len as usize);
+            self.shards.read(*start, here)?;
+            rest = behind;
+        }
+        sample.begin(Stage::Decode);
+        Ok(sample.put(0, &tokens)?)
+    }
+
+    fn known_length(&self, index: SampleIndex, _field: usize) -> Option<u64> {
+        self.length(index)
+    }
+
+    fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        self.length(index)
+    }
+
+    fn origin(&self, index: SampleIndex) -> Option<String> {
+        let (start, _) = self.sequences(index)?.first()?;
+        let (path, token) = self.shards.place(*start)?;
+        let path = escaped(path.as_os_str().as_encoded_bytes()).to_string();
+        Some(format!("{path}, token {token}"))
+    }
+}

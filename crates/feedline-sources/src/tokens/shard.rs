@@ -1,0 +1,354 @@
+//! Files of token ids, one behind the other.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use feedline_core::Cause;
+
+use super::megatron::MegatronIndex;
+use crate::SourceError;
+use crate::read_at::{append_at, open_plain, read_exact_at};
+use crate::stamp::Stamp;
+
+/// Bytes of all shards together up to which they are held in memory.
+pub const HELD: u64 = 256 << 20;
+/// Files that are kept open; of more, each is opened when it is read.
+const OPEN: usize = 512;
+/// Bytes of llm.c's header: 256 numbers of 32 bits.
+const LLMC: u64 = 1024;
+
+/// What ids are stored as, in little-endian order.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "they say it")]
+pub enum TokenType {
+    U8,
+    U16,
+    U32,
+    I32,
+    I64,
+}
+
+impl TokenType {
+    /// Every type, with NumPy's name of it.
+    pub const ALL: [(&'static str, TokenType); 5] = [
+        ("uint8", TokenType::U8),
+        ("uint16", TokenType::U16),
+        ("uint32", TokenType::U32),
+        ("int32", TokenType::I32),
+        ("int64", TokenType::I64),
+    ];
+
+    /// Bytes of an id.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            TokenType::U8 => 1,
+            TokenType::U16 => 2,
+            TokenType::U32 | TokenType::I32 => 4,
+            TokenType::I64 => 8,
+        }
+    }
+
+    /// NumPy's name of it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        TokenType::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Converts ids, as many as `out` has.
+    pub(super) fn widen(self, bytes: &[u8], out: &mut [i64]) {
+        fn each<const N: usize>(bytes: &[u8], out: &mut [i64], read: impl Fn([u8; N]) -> i64) {
+            for (out, bytes) in out.iter_mut().zip(bytes.as_chunks::<N>().0) {
+                *out = read(*bytes);
+            }
+        }
+        match self {
+            TokenType::U8 => each(bytes, out, |[byte]| i64::from(byte)),
+            TokenType::U16 => each(bytes, out, |b| i64::from(u16::from_le_bytes(b))),
+            TokenType::U32 => each(bytes, out, |b| i64::from(u32::from_le_bytes(b))),
+            TokenType::I32 => each(bytes, out, |b| i64::from(i32::from_le_bytes(b))),
+            TokenType::I64 => each(bytes, out, i64::from_le_bytes),
+        }
+    }
+}
+
+/// What is before the ids of a file.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenHeader {
+    /// Nothing.
+    #[default]
+    None,
+    /// So many bytes that mean nothing.
+    Skipped(u64),
+    /// llm.c's, which says how many ids there are, and of which type.
+    Llmc,
+}
+
+/// How shards are read.
+#[derive(Clone, Debug, Default)]
+pub struct TokenOptions {
+    /// What ids are stored as. `None`: as an index beside the file or the header says, otherwise `uint16`.
+    pub dtype: Option<TokenType>,
+    /// What is before them.
+    pub header: TokenHeader,
+}
+
+/// All shards as one stream of tokens.
+#[derive(Debug)]
+pub(super) struct Shards {
+    shards: Vec<Shard>,
+    /// The number of each one's first token; then how many there are.
+    firsts: Vec<u64>,
+    pub(super) dtype: TokenType,
+}
+
+#[derive(Debug)]
+struct Shard {
+    path: PathBuf,
+    stamp: Stamp,
+    file: Option<File>,
+    held: Option<Vec<u8>>,
+    /// Bytes before the first token.
+    offset: u64,
+    tokens: u64,
+}
+
+thread_local! {
+    /// Ids as they are stored.
+    static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A buffer that grew beyond this is not kept.
+const KEPT: usize = 1 << 20;
+
+impl Shards {
+    /// Opens shards of one type; what index files beside them say comes along.
+    pub(super) fn open(
+        paths: &[PathBuf],
+        options: &TokenOptions,
+    ) -> Result<(Shards, Vec<Option<MegatronIndex>>), SourceError> {
+        if paths.is_empty() {
+            return Err(SourceError::NothingToJoin { what: "tokens" });
+        }
+        let (mut shards, mut indexes, mut dtype) = (Vec::new(), Vec::new(), options.dtype);
+        for path in paths {
+            let (file, meta) = open_plain(path).map_err(cannot("open", path))?;
+            let stamp = Stamp::of(&meta);
+            let index = match options.header {
+                TokenHeader::None => MegatronIndex::beside(path, stamp.len)?,
+                _ => None,
+            };
+            let (offset, said) = match (options.header, &index) {
+                (TokenHeader::Llmc, _) => (LLMC, Some(llmc(path, &file, stamp.len)?)),
+                (TokenHeader::Skipped(bytes), _) => (bytes, None),
+                (TokenHeader::None, Some(index)) => (0, Some(index.dtype)),
+                (TokenHeader::None, None) => (0, None),
+            };
+            let first = dtype.or(said).unwrap_or(TokenType::U16);
+            if let Some(said) = said.filter(|said| *said != first) {
+                return Err(wrong(
+                    path,
+                    format!("it holds {}, not {}; leave out dtype", said.name(), first.name()),
+                ));
+            }
+            dtype = Some(first);
+            let size = first.size() as u64;
+            let Some(bytes) = stamp.len.checked_sub(offset) else {
+                let what = format!("it has {} bytes, fewer than its header of {offset}", stamp.len);
+                return Err(wrong(path, what));
+            };
+            if bytes % size != 0 {
+                let name = first.name();
+                let what = format!(
+                    "its {bytes} bytes are no whole number of {name}; say what it holds by dtype and header"
+                );
+                return Err(wrong(path, what));
+            }
+            let (path, held, tokens) = (path.clone(), None, bytes / size);
+            let file = (shards.len() < OPEN).then_some(file);
+            shards.push(Shard { path, stamp, file, held, offset, tokens });
+            indexes.push(index);
+        }
+        let dtype = dtype.unwrap_or(TokenType::U16);
+        let bytes: u64 = shards.iter().map(|shard| shard.tokens * dtype.size() as u64).sum();
+        if bytes <= HELD {
+            for shard in &mut shards {
+                shard.hold(dtype)?;
+            }
+        }
+        let mut firsts = Vec::with_capacity(shards.len() + 1);
+        let mut first = 0_u64;
+        for shard in &shards {
+            firsts.push(first);
+            first = first.checked_add(shard.tokens).ok_or(SourceError::TooManySamples)?;
+        }
+        firsts.push(first);
+        Ok((Shards { shards, firsts, dtype }, indexes))
+    }
+
+    /// How many tokens there are.
+    pub(super) fn len(&self) -> u64 {
+        self.firsts.last().copied().unwrap_or(0)
+    }
+
+    /// The number of a shard's first token.
+    pub(super) fn first(&self, shard: usize) -> u64 {
+        self.firsts[shard]
+    }
+
+    /// Hands out `count` tokens from `start` on as they are stored.
+    pub(super) fn stored<T>(
+        &self,
+        start: u64,
+        count: usize,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, Cause> {
+        let outside = "the tokens lie outside of all shards";
+        let (number, at) = self.find(start).ok_or(outside)?;
+        let shard = &self.shards[number];
+        if let (Some(held), true) = (&shard.held, count as u64 <= shard.tokens - at) {
+            let size = self.dtype.size();
+            let bytes = held.get(at as usize * size..).and_then(|rest| rest.get(..count * size));
+            return Ok(take(bytes.ok_or(outside)?));
+        }
+        let mut stored = STORED.take();
+        stored.clear();
+        let (mut at, mut left) = (start, count as u64);
+        while left > 0 {
+            let (number, first) = self.find(at).ok_or(outside)?;
+            let shard = &self.shards[number];
+            let here = (shard.tokens - first).min(left);
+            shard.append(first, here as usize, self.dtype, &mut stored)?;
+            (at, left) = (at + here, left - here);
+        }
+        let taken = take(&stored);
+        if stored.capacity() <= KEPT {
+            STORED.set(stored);
+        }
+        Ok(taken)
+    }
+
+    /// Fills `out` with the tokens from `start` on.
+    pub(super) fn read(&self, start: u64, out: &mut [i64]) -> Result<(), Cause> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        self.stored(start, out.len(), |bytes| self.dtype.widen(bytes, out))
+    }
+
+    /// The path of a token's shard, and the token's number there.
+    pub(super) fn place(&self, token: u64) -> Option<(&Path, u64)> {
+        let (number, at) = self.find(token)?;
+        Some((&self.shards[number].path, at))
+    }
+
+    /// The shard of a token, and the token's number there.
+    fn find(&self, token: u64) -> Option<(usize, u64)> {
+        if token >= self.len() {
+            return None;
+        }
+        // Of those that begin here the last: empty ones come before it.
+        let number = self.firsts.partition_point(|first| *first <= token) - 1;
+        Some((number, token - self.firsts[number]))
+    }
+}
+
+impl Shard {
+    /// Appends so many tokens as they are stored.
+    fn append(
+        &self,
+        at: u64,
+        count: usize,
+        dtype: TokenType,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Cause> {
+        let (from, len) = (at * dtype.size() as u64, count * dtype.size());
+        if let Some(held) = &self.held {
+            let bytes = held.get(from as usize..).and_then(|rest| rest.get(..len));
+            out.extend_from_slice(bytes.ok_or("the tokens lie outside of the file")?);
+            return Ok(());
+        }
+        let opened;
+        let file = match &self.file {
+            Some(file) => file,
+            None => {
+                let file = open_plain(&self.path);
+                opened = file.map_err(|e| format!("cannot open it: {e}"))?.0;
+                &opened
+            }
+        };
+        let read = append_at(file, out, self.offset + from, len);
+        // Whatever came of it, first whether the file is still what it was when it was opened.
+        let change = self.stamp.change(file).map_err(|e| format!("cannot read it: {e}"))?;
+        if let Some(what) = change {
+            let path = self.path.clone();
+            return Err(SourceError::Changed { path, what }.into());
+        }
+        Ok(read.map_err(cannot("read", &self.path))?)
+    }
+
+    fn hold(&mut self, dtype: TokenType) -> Result<(), SourceError> {
+        let opened;
+        let file = match &self.file {
+            Some(file) => file,
+            None => {
+                opened = open_plain(&self.path).map_err(cannot("open", &self.path))?.0;
+                &opened
+            }
+        };
+        let mut held = Vec::new();
+        let read = append_at(file, &mut held, self.offset, self.tokens as usize * dtype.size());
+        if let Some(what) = self.stamp.change(file).map_err(cannot("read", &self.path))? {
+            return Err(SourceError::Changed { path: self.path.clone(), what });
+        }
+        read.map_err(cannot("read", &self.path))?;
+        (self.held, self.file) = (Some(held), None);
+        Ok(())
+    }
+}
+
+/// Checks llm.c's header and tells the type of the ids.
+fn llmc(path: &Path, file: &File, len: u64) -> Result<TokenType, SourceError> {
+    if len < LLMC {
+        return Err(wrong(
+            path,
+            format!("it has {len} bytes, fewer than llm.c's header of {LLMC}"),
+        ));
+    }
+    let mut header = [0; 12];
+    read_exact_at(file, &mut header, 0).map_err(cannot("read", path))?;
+    let number = |at: usize| {
+        i32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    let dtype = match number(0) {
+        20_240_520 => TokenType::U16,
+        20_240_801 => TokenType::U32,
+        magic => {
+            return Err(wrong(
+                path,
+                format!("its first number is {magic}, none of llm.c's magic numbers"),
+            ));
+        }
+    };
+    let tokens = u64::try_from(number(8)).unwrap_or(u64::MAX);
+    let expected = tokens.saturating_mul(dtype.size() as u64).saturating_add(LLMC);
+    if expected != len {
+        let what = format!(
+            "its header says {tokens} tokens, which are {expected} bytes, and it has {len}"
+        );
+        return Err(wrong(path, what));
+    }
+    Ok(dtype)
+}
+
+pub(super) fn cannot(doing: &'static str, path: &Path) -> impl Fn(std::io::Error) -> SourceError {
+    let path = path.to_path_buf();
+    move |source| SourceError::Io { doing, path: path.clone(), source }
+}
+
+pub(super) fn wrong(path: &Path, what: String) -> SourceError {
+    SourceError::NoTokens { path: path.to_path_buf(), what }
+}

@@ -1,0 +1,161 @@
+//! Where the classes of masks are: found when a mask is first wanted, then kept in the cache folder.
+//!
+//! ```text
+//! magic "FLCLASS1"   bytes of all that follows the checksum, and their checksum (xxh3)
+//! what it is about   path, length, time of change, inode; when it was made
+//! the classes        label, how many voxels, the numbers of some of them
+//! ```
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use feedline_core::Stage;
+use feedline_volume::{ClassVoxels, Foreground, Region, Voxels, count};
+use twox_hash::XxHash3_64;
+
+use super::buffer::VoxelBuffer;
+use super::error::{VolumeError, VolumeProblem};
+use super::file::VolumeFile;
+use super::kept::{About, NumberReader, put, put_bytes};
+use crate::read_at::{append_at, open_plain};
+use crate::sync::lock;
+
+const MAGIC: &[u8; 8] = b"FLCLASS1";
+/// Magic, length and checksum.
+const HEADER: usize = 24;
+/// Voxels of a class that are kept, as in nnU-Net: equally likely ones, always the same.
+const MOST: usize = 10_000;
+const SEED: u64 = 1;
+/// Bytes of places that are held in memory.
+const HELD: usize = 64 << 20;
+
+/// The places of classes that were looked at.
+#[derive(Debug, Default)]
+pub(super) struct ClassPlaces {
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    by_sample: HashMap<usize, Arc<Foreground>>,
+    bytes: usize,
+}
+
+impl ClassPlaces {
+    /// Those of a sample's mask.
+    pub(super) fn of(
+        &self,
+        sample: usize,
+        mask: &VolumeFile,
+        stage: &mut dyn FnMut(Stage),
+    ) -> Result<Arc<Foreground>, VolumeError> {
+        let there = lock(&self.held).by_sample.get(&sample).map(Arc::clone);
+        if let Some(there) = there {
+            return Ok(there);
+        }
+        let found = Arc::new(find(mask, stage)?);
+        let bytes =
+            64 + found.classes().iter().map(|class| 64 + class.kept.len() * 8).sum::<usize>();
+        let mut held = lock(&self.held);
+        if held.bytes + bytes <= HELD && held.by_sample.insert(sample, Arc::clone(&found)).is_none()
+        {
+            held.bytes += bytes;
+        }
+        Ok(found)
+    }
+}
+
+/// The places of a mask's classes, from the cache folder or from the mask.
+fn find(mask: &VolumeFile, stage: &mut dyn FnMut(Stage)) -> Result<Foreground, VolumeError> {
+    let file = mask.cache().zip(mask.header().place.files.first()).map(|(folder, data)| {
+        // The header's stamps are those of the data; of several files the first has to do.
+        let about = About::of(&data.path, data.stamp, data.start);
+        ClassFile { path: folder.join(format!("{:016x}.classes", about.name())), about }
+    });
+    let header = mask.header();
+    let shape = header.shape();
+    let voxels = count(shape) as u64;
+    if let Some(kept) = file.as_ref().and_then(|file| file.read(voxels)) {
+        return Ok(kept);
+    }
+    let made = SystemTime::now();
+    let region = Region::whole(shape);
+    let mut buffer = VoxelBuffer::default();
+    let bytes = mask.bytes_of(0..1, region)?;
+    let room = buffer.room(bytes).map_err(|problem| VolumeError::new(mask.path(), problem))?;
+    mask.read_watched(0..1, region, room, stage)?;
+    stage(Stage::Decode);
+    let found = Voxels::of_bytes(header.voxel_type, room)
+        .map_or(Ok(Foreground::default()), |labels| Foreground::of(labels, shape, MOST, SEED))
+        .map_err(|error| VolumeError::new(mask.path(), VolumeProblem::Label(error)))?;
+    if let Some(file) = file {
+        file.write(&found, made);
+    }
+    Ok(found)
+}
+
+/// Where the places of one mask are kept.
+struct ClassFile {
+    path: PathBuf,
+    about: About,
+}
+
+impl ClassFile {
+    fn read(&self, voxels: u64) -> Option<Foreground> {
+        let (file, meta) = open_plain(&self.path).ok()?;
+        let mut bytes = Vec::new();
+        append_at(&file, &mut bytes, 0, usize::try_from(meta.len()).ok()?).ok()?;
+        let (head, body) = bytes.split_at_checked(HEADER)?;
+        let (length, checksum) = head.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
+        let whole = u64::from_le_bytes(*length) == body.len() as u64
+            && checksum == XxHash3_64::oneshot(body).to_le_bytes();
+        let mut from = NumberReader(body);
+        if !whole || !self.about.is(&mut from) {
+            return None;
+        }
+        let mut classes = Vec::new();
+        for _ in 0..from.count(24)? {
+            let label = i16::try_from(from.number()?.cast_signed()).ok()?;
+            let count = from.number()?;
+            let mut kept = Vec::new();
+            for place in from.bytes()?.as_chunks::<8>().0 {
+                kept.push(u64::from_le_bytes(*place));
+            }
+            if kept.iter().any(|place| *place >= voxels) {
+                return None;
+            }
+            classes.push(ClassVoxels { label, count, kept });
+        }
+        from.0.is_empty().then(|| Foreground::of_classes(classes))
+    }
+
+    /// Keeps the places, if the folder lets it. `made` is when the mask was begun to be read.
+    fn write(&self, found: &Foreground, made: SystemTime) {
+        let mut to = Vec::new();
+        self.about.put(&mut to, made);
+        put(&mut to, found.classes().len() as u64);
+        for class in found.classes() {
+            put(&mut to, i64::from(class.label).cast_unsigned());
+            put(&mut to, class.count);
+            let places: Vec<u8> = class.kept.iter().flat_map(|place| place.to_le_bytes()).collect();
+            put_bytes(&mut to, &places);
+        }
+        // Failing to keep them costs time at the next start and nothing else.
+        let _ = self.replace(&to);
+    }
+
+    fn replace(&self, content: &[u8]) -> std::io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(MAGIC)?;
+        file.write_all(&(content.len() as u64).to_le_bytes())?;
+        file.write_all(&XxHash3_64::oneshot(content).to_le_bytes())?;
+        file.write_all(content)?;
+        file.persist(&self.path)?;
+        Ok(())
+    }
+}

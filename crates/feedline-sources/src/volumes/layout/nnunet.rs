@@ -1,0 +1,99 @@
+//! nnU-Net's layout.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{ENDINGS, key, read_list, volumes_in, wrong};
+use crate::SourceError;
+use crate::volumes::VolumePaths;
+
+/// The training cases of a dataset folder: `imagesTr/case_0000.nii.gz`, a file for each channel, and
+/// `labelsTr/case.nii.gz` where there are labels. `dataset.json`, of nnU-Net 1 or 2, says how many channels there are
+/// and what files end in; without it, as many as the first case has. A `dataset` in it (nnU-Net 2) names files itself.
+pub fn nnunet(root: &Path) -> Result<Vec<VolumePaths>, SourceError> {
+    let about_path = root.join("dataset.json");
+    let about: Option<Value> = if about_path.is_file() {
+        let parsed = serde_json::from_str(&read_list(&about_path)?);
+        Some(parsed.map_err(|error| wrong(&about_path, format!("is no JSON: {error}")))?)
+    } else {
+        None
+    };
+    if let Some(cases) = about.as_ref().and_then(|about| about.get("dataset")?.as_object()) {
+        return cases.iter().map(|(name, case)| named(root, &about_path, name, case)).collect();
+    }
+    let channels = about.as_ref().and_then(|about| {
+        let names = about.get("channel_names").or_else(|| about.get("modality"))?;
+        names.as_object().map(serde_json::Map::len).or(names.as_array().map(Vec::len))
+    });
+    let ending = about.as_ref().and_then(|about| about.get("file_ending")?.as_str());
+    let images = root.join("imagesTr");
+    let mut cases: BTreeMap<String, BTreeMap<usize, PathBuf>> = BTreeMap::new();
+    for path in volumes_in(&images)? {
+        if ending.is_some_and(|ending| !path.to_string_lossy().ends_with(ending)) {
+            continue;
+        }
+        let name = key(&images, &path)?;
+        let channel = name.rsplit_once('_').filter(|(_, digits)| {
+            digits.len() == 4 && digits.bytes().all(|digit| digit.is_ascii_digit())
+        });
+        let Some((case, digits)) = channel else {
+            return Err(wrong(
+                &path,
+                "has no channel at its name's end, as in case_0000.nii.gz; rename it, or pass a list",
+            ));
+        };
+        let channel = digits.parse().unwrap_or(0);
+        if cases.entry(case.to_string()).or_default().insert(channel, path.clone()).is_some() {
+            return Err(wrong(&path, "is there twice, with two endings; remove one of them"));
+        }
+    }
+    let Some(first) = cases.values().next() else {
+        return Err(wrong(&images, "has no volume; give the dataset's folder"));
+    };
+    let channels = channels.unwrap_or(first.len());
+    let labels = root.join("labelsTr");
+    let has_labels = labels.is_dir();
+    let mut samples = Vec::with_capacity(cases.len());
+    for (name, files) in cases {
+        if files.len() != channels || files.keys().copied().ne(0..channels) {
+            let path = files.into_values().next().unwrap_or(images);
+            let what = format!(
+                "is one channel of {channels}, and of its case not all, or others, are there; add them, or correct \
+                 dataset.json"
+            );
+            return Err(wrong(&path, what));
+        }
+        let mask = if has_labels { Some(label(&labels, &name, ending)?) } else { None };
+        samples.push(VolumePaths { name, images: files.into_values().collect(), mask });
+    }
+    Ok(samples)
+}
+
+/// The labels of a case.
+fn label(folder: &Path, case: &str, ending: Option<&str>) -> Result<PathBuf, SourceError> {
+    let one = ending.map(|ending| [ending]);
+    let endings = one.as_ref().map_or(&ENDINGS[..], |one| &one[..]);
+    let mut paths = endings.iter().map(|ending| folder.join(format!("{case}{ending}")));
+    paths.find(|path| path.exists()).ok_or_else(|| {
+        let ending = endings.first().copied().unwrap_or_default();
+        wrong(
+            folder,
+            format!("has no {case}{ending}, the labels of an image that is there; add it"),
+        )
+    })
+}
+
+/// A case whose files are named.
+fn named(root: &Path, about: &Path, name: &str, case: &Value) -> Result<VolumePaths, SourceError> {
+    let no = || wrong(about, format!("names no images of the case {name:?} in `dataset`"));
+    let images = case.get("images").and_then(Value::as_array).ok_or_else(no)?;
+    let path = |value: &Value| value.as_str().map(|path| root.join(path)).ok_or_else(no);
+    let images: Vec<PathBuf> = images.iter().map(path).collect::<Result<_, _>>()?;
+    if images.is_empty() {
+        return Err(no());
+    }
+    let mask = case.get("label").filter(|label| !label.is_null()).map(path).transpose()?;
+    Ok(VolumePaths { name: name.to_string(), images, mask })
+}

@@ -1,0 +1,113 @@
+//! A file that is read at places, by any number of threads, as long as it stays what it was.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use feedline_sources::plain_file::{Stamp, append_at, open_plain};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::TableError;
+
+#[derive(Clone, Debug)]
+pub(crate) struct OpenFile {
+    shared: Arc<SharedHandle>,
+}
+
+#[derive(Debug)]
+struct SharedHandle {
+    path: PathBuf,
+    file: File,
+    stamp: Stamp,
+}
+
+impl OpenFile {
+    pub(crate) fn open(path: &Path) -> Result<OpenFile, TableError> {
+        let (file, meta) = open_plain(path).map_err(|source| TableError::Io {
+            doing: "open",
+            path: path.to_path_buf(),
+            source,
+        })?;
+        let path = path.to_path_buf();
+        Ok(OpenFile { shared: Arc::new(SharedHandle { path, file, stamp: Stamp::of(&meta) }) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    pub(crate) fn stamp(&self) -> &Stamp {
+        &self.shared.stamp
+    }
+
+    /// Appends `len` bytes from `offset` on; a length that the file does not have is refused before there is memory for it.
+    pub(crate) fn append(&self, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.shared.stamp.len) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        append_at(&self.shared.file, out, offset, len)
+    }
+
+    /// Where its text begins: behind a mark of the byte order.
+    pub(crate) fn after_byte_order_mark(&self) -> u64 {
+        const MARK: &[u8] = b"\xEF\xBB\xBF";
+        let mut start = Vec::new();
+        match self.append(&mut start, 0, MARK.len()) {
+            Ok(()) if start == MARK => MARK.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Refuses a file that is not what it was when it was opened.
+    pub(crate) fn check_unchanged(&self) -> Result<(), TableError> {
+        let path = || self.shared.path.clone();
+        let change = self.shared.stamp.change(&self.shared.file);
+        match change.map_err(|source| TableError::Io { doing: "read", path: path(), source })? {
+            None => Ok(()),
+            Some(what) => Err(TableError::Changed { path: path(), what }),
+        }
+    }
+}
+
+impl Length for OpenFile {
+    fn len(&self) -> u64 {
+        self.shared.stamp.len
+    }
+}
+
+impl ChunkReader for OpenFile {
+    type T = BufReader<ReadFrom>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(BufReader::new(ReadFrom { file: self.clone(), at: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let mut bytes = Vec::new();
+        self.append(&mut bytes, start, length)?;
+        Ok(bytes.into())
+    }
+}
+
+/// Reads on from a place, without moving anybody else's.
+pub(crate) struct ReadFrom {
+    file: OpenFile,
+    at: u64,
+}
+
+impl Read for ReadFrom {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.file.shared.stamp.len.saturating_sub(self.at);
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        feedline_sources::plain_file::read_exact_at(
+            &self.file.shared.file,
+            &mut buffer[..wanted],
+            self.at,
+        )?;
+        self.at += wanted as u64;
+        Ok(wanted)
+    }
+}
