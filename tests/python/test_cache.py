@@ -333,15 +333,20 @@ def test_a_disk_that_is_full_is_read_and_kills_nobody(small_disk, program):
         assert right(cached)
         kept = len(list(folder.rglob("*.sample")))
         assert 0 < kept < 40
-        with open(folder.parent / "rest", "wb", 0) as file:
-            try:
-                while True:
-                    file.write(bytes(4096))
-            except OSError:
-                pass
+
+        def fill():
+            with open(folder.parent / "rest", "ab", 0) as file:
+                try:
+                    while True:
+                        file.write(bytes(4096))
+                except OSError:
+                    pass
+
+        fill()
         assert right(cached)
-        # Nobody could make the count anew.
+        # Nobody could make the count anew: the room that it had is taken.
         os.truncate(folder / "used", 0)
+        fill()
         assert right(cached)
         del cached
         again = samples.cache(folder)

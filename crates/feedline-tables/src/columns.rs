@@ -83,7 +83,7 @@ pub(crate) struct Placement {
 }
 
 /// A column as a schema has it.
-struct Found {
+struct FoundColumn {
     name: String,
     path: Vec<usize>,
     data_type: DataType,
@@ -96,7 +96,7 @@ pub(crate) fn chosen(
     options: &TableOptions,
 ) -> Result<(Vec<TableColumn>, Placement), TableError> {
     let all = leaves(schema);
-    let found: Vec<&Found> = match &options.columns {
+    let found: Vec<&FoundColumn> = match &options.columns {
         None => all.iter().collect(),
         Some(names) => {
             let mut found = Vec::new();
@@ -162,7 +162,7 @@ pub(crate) fn again(
     Ok(placement(&found))
 }
 
-fn no_such_column(of: &str, column: &str, all: &[Found]) -> TableError {
+fn no_such_column(of: &str, column: &str, all: &[FoundColumn]) -> TableError {
     const SHOWN: usize = 40;
     let mut there: Vec<_> = all.iter().take(SHOWN).map(|leaf| leaf.name.as_str()).collect();
     if all.len() > SHOWN {
@@ -175,11 +175,11 @@ fn no_such_column(of: &str, column: &str, all: &[Found]) -> TableError {
     }
 }
 
-fn placement(found: &[&Found]) -> Placement {
+fn placement(found: &[&FoundColumn]) -> Placement {
     let mut roots: Vec<usize> = found.iter().map(|leaf| leaf.path[0]).collect();
     roots.sort_unstable();
     roots.dedup();
-    let inside = |leaf: &&Found| {
+    let inside = |leaf: &&FoundColumn| {
         let mut path = leaf.path.clone();
         path[0] = roots.binary_search(&path[0]).unwrap_or(0);
         path
@@ -189,8 +189,8 @@ fn placement(found: &[&Found]) -> Placement {
 }
 
 /// All columns, those of structs by their children.
-fn leaves(schema: &Schema) -> Vec<Found> {
-    fn visit(name: String, path: Vec<usize>, data_type: &DataType, found: &mut Vec<Found>) {
+fn leaves(schema: &Schema) -> Vec<FoundColumn> {
+    fn visit(name: String, path: Vec<usize>, data_type: &DataType, found: &mut Vec<FoundColumn>) {
         match data_type {
             DataType::Struct(children) if ValueKind::of(data_type).is_none() => {
                 for (i, child) in children.iter().enumerate() {
@@ -199,7 +199,7 @@ fn leaves(schema: &Schema) -> Vec<Found> {
                     visit(format!("{name}.{}", child.name()), path, child.data_type(), found);
                 }
             }
-            _ => found.push(Found { name, path, data_type: data_type.clone() }),
+            _ => found.push(FoundColumn { name, path, data_type: data_type.clone() }),
         }
     }
     let mut found = Vec::new();
@@ -209,7 +209,7 @@ fn leaves(schema: &Schema) -> Vec<Found> {
     found
 }
 
-fn column(of: &str, leaf: &Found, options: &TableOptions) -> Result<TableColumn, TableError> {
+fn column(of: &str, leaf: &FoundColumn, options: &TableOptions) -> Result<TableColumn, TableError> {
     let Some(kind) = ValueKind::of(&leaf.data_type) else {
         return Err(TableError::NoForm {
             of: of.to_string(),

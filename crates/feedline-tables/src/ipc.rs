@@ -31,7 +31,7 @@ const MOST_HEAD: usize = 64 << 20;
 const LOOK: u64 = 1024;
 
 /// A batch of a file.
-struct BatchPlace {
+struct RecordBatchPlace {
     file: usize,
     block: Block,
     rows: u64,
@@ -50,7 +50,7 @@ struct IpcFile {
 
 struct IpcFiles {
     files: Vec<IpcFile>,
-    batches: Vec<BatchPlace>,
+    batches: Vec<RecordBatchPlace>,
     columns: Arc<[TableColumn]>,
     form: RecordForm,
     paths: Vec<PathBuf>,
@@ -58,7 +58,7 @@ struct IpcFiles {
 }
 
 /// What a file has: its schema, and where dictionaries and batches are.
-struct Contents {
+struct IpcContents {
     schema: SchemaRef,
     version: MetadataVersion,
     messages: Vec<MessagePlace>,
@@ -92,7 +92,7 @@ pub fn arrow(
         } else {
             again(path, &contents.schema, &columns, first_path)?
         };
-        let Contents { schema, version, messages } = contents;
+        let IpcContents { schema, version, messages } = contents;
         let decoder = || {
             let decoder = FileDecoder::new(Arc::clone(&schema), version);
             decoder.with_projection(placement.roots.clone())
@@ -121,7 +121,7 @@ pub fn arrow(
                 expected.saturating_add(if compressed { body.saturating_mul(4) } else { body });
             if rows > 0 {
                 let decoder = decoders.len() - 1;
-                batches.push(BatchPlace { file: number, block, rows, row, decoder });
+                batches.push(RecordBatchPlace { file: number, block, rows, row, decoder });
             }
             row += rows;
         }
@@ -189,7 +189,7 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, String>) -> Result<T
 
 const INTERRUPTED: &str = "interrupted";
 
-fn contents(file: &OpenFile, watch: Watch<'_>) -> Result<Contents, String> {
+fn contents(file: &OpenFile, watch: Watch<'_>) -> Result<IpcContents, String> {
     let mut magic = Vec::new();
     let length = file.stamp().len;
     let is_file = file.append(&mut magic, 0, MAGIC.len()).is_ok() && magic == MAGIC;
@@ -200,7 +200,7 @@ fn contents(file: &OpenFile, watch: Watch<'_>) -> Result<Contents, String> {
 }
 
 /// What a file's footer says.
-fn file_contents(file: &OpenFile, length: u64) -> Result<Contents, String> {
+fn file_contents(file: &OpenFile, length: u64) -> Result<IpcContents, String> {
     const TRAILER: u64 = 10;
     let cut_off = || "it ends before its footer".to_string();
     let at = length.checked_sub(TRAILER).ok_or_else(cut_off)?;
@@ -223,7 +223,7 @@ fn file_contents(file: &OpenFile, length: u64) -> Result<Contents, String> {
         let (rows, compressed) = batch_head(file, block.offset(), head, length)?;
         messages.push(MessagePlace { block: *block, rows: Some(rows), compressed });
     }
-    Ok(Contents { schema, version: footer.version(), messages })
+    Ok(IpcContents { schema, version: footer.version(), messages })
 }
 
 /// Rows of a batch, by its head, and whether its buffers are compressed.
@@ -251,7 +251,7 @@ fn batch_head(
 }
 
 /// What a stream has, message by message.
-fn stream_contents(file: &OpenFile, length: u64, watch: Watch<'_>) -> Result<Contents, String> {
+fn stream_contents(file: &OpenFile, length: u64, watch: Watch<'_>) -> Result<IpcContents, String> {
     let mut schema: Option<(SchemaRef, MetadataVersion)> = None;
     let mut messages = Vec::new();
     let (mut at, mut seen) = (0u64, 0u64);
@@ -316,12 +316,12 @@ fn stream_contents(file: &OpenFile, length: u64, watch: Watch<'_>) -> Result<Con
         at = end;
     }
     let (schema, version) = schema.ok_or("it has no schema at its beginning")?;
-    Ok(Contents { schema, version, messages })
+    Ok(IpcContents { schema, version, messages })
 }
 
 impl ChunkSource for IpcFiles {
     fn decode(&self, chunk: usize) -> Result<TableChunk, TableError> {
-        let BatchPlace { file, block, rows, decoder, .. } = &self.batches[chunk];
+        let RecordBatchPlace { file, block, rows, decoder, .. } = &self.batches[chunk];
         let IpcFile { file, placement, decoders } = &self.files[*file];
         let bytes = message(file, block, &self.options)?;
         let batch = guarded(file.path(), || {

@@ -517,9 +517,9 @@ pub fn jsonl(
 }
 
 /// The columns that were asked for, and the steps to each.
-type Chosen = (Vec<TableColumn>, Vec<Vec<String>>);
+type ColumnPaths = (Vec<TableColumn>, Vec<Vec<String>>);
 
-fn chosen(files: &[RowFile], options: &JsonOptions) -> Result<Chosen, TableError> {
+fn chosen(files: &[RowFile], options: &JsonOptions) -> Result<ColumnPaths, TableError> {
     let mut seen = SeenPaths::default();
     let (mut lines, mut bytes, mut line) = (0, 0, Vec::new());
     'files: for file in files {

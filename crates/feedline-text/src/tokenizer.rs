@@ -39,14 +39,14 @@ pub struct FileTokenizer {
     add_special_tokens: bool,
     pad: Option<u32>,
     /// How ids are made without an encoding of the library's; `None` where only that will do.
-    plain: Option<Plain>,
+    plain: Option<PlainEncoder>,
     /// One for each thread that is at it.
     caches: Mutex<Vec<WordCache>>,
 }
 
 /// What is around the ids of a text.
 #[derive(Debug)]
-struct Plain {
+struct PlainEncoder {
     before: Vec<u32>,
     behind: Vec<u32>,
     /// The most ids between those, and whether the start is cut.
@@ -106,7 +106,7 @@ impl FileTokenizer {
         }
         tokenizer.with_truncation(truncation).map_err(|error| wrong(error.to_string()))?;
         let add_special_tokens = options.add_special_tokens;
-        let plain = Plain::of(&tokenizer, add_special_tokens);
+        let plain = PlainEncoder::of(&tokenizer, add_special_tokens);
         let caches = Mutex::default();
         Ok(FileTokenizer { tokenizer, add_special_tokens, pad, plain, caches })
     }
@@ -121,7 +121,7 @@ impl FileTokenizer {
     /// The same word by word.
     fn encode_words(
         &self,
-        plain: &Plain,
+        plain: &PlainEncoder,
         text: &str,
         cache: &mut WordCache,
         ids: &mut Vec<u32>,
@@ -173,9 +173,9 @@ impl FileTokenizer {
     }
 }
 
-impl Plain {
+impl PlainEncoder {
     /// What the tokenizer puts around each text: found by asking it about two texts of one token each.
-    fn of(tokenizer: &Tokenizer, add_special_tokens: bool) -> Option<Plain> {
+    fn of(tokenizer: &Tokenizer, add_special_tokens: bool) -> Option<PlainEncoder> {
         // What is random must be asked for each time.
         if let ModelWrapper::BPE(model) = tokenizer.get_model()
             && model.dropout.is_some()
@@ -214,7 +214,7 @@ impl Plain {
             }
             None => None,
         };
-        Some(Plain { before, behind, most })
+        Some(PlainEncoder { before, behind, most })
     }
 }
 

@@ -14,13 +14,13 @@ const MOST_IDS: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct WordCache {
     hasher: DefaultHashBuilder,
-    table: HashTable<Known>,
+    table: HashTable<KnownWord>,
     letters: String,
     ids: Vec<u32>,
 }
 
 #[derive(Copy, Clone)]
-struct Known {
+struct KnownWord {
     start: u32,
     len: u32,
     first: u32,
@@ -33,7 +33,7 @@ impl WordCache {
         if word.len() > LONGEST {
             return false;
         }
-        let is_it = |known: &Known| self.letters_of(known) == word;
+        let is_it = |known: &KnownWord| self.letters_of(known) == word;
         let Some(known) = self.table.find(self.hasher.hash_one(word), is_it) else { return false };
         ids.extend_from_slice(&self.ids[known.first as usize..][..known.ids as usize]);
         true
@@ -47,7 +47,7 @@ impl WordCache {
         if self.letters.len() + word.len() > MOST_LETTERS || self.ids.len() + ids.len() > MOST_IDS {
             *self = WordCache::default();
         }
-        let known = Known {
+        let known = KnownWord {
             start: self.letters.len() as u32,
             len: word.len() as u32,
             first: self.ids.len() as u32,
@@ -62,7 +62,7 @@ impl WordCache {
         });
     }
 
-    fn letters_of(&self, known: &Known) -> &str {
+    fn letters_of(&self, known: &KnownWord) -> &str {
         &self.letters[known.start as usize..][..known.len as usize]
     }
 }

@@ -123,13 +123,13 @@ impl Loaders {
     /// takes part.
     pub(crate) fn pinning(&mut self) -> Result<Option<String>, ExperimentError> {
         #[derive(Deserialize)]
-        struct Pinning {
+        struct PinningAnswer {
             warning: Option<String>,
         }
         let with_torch =
             ["torch", "datasets"].into_iter().find(|it| self.drivers.contains_key(*it));
         let Some(name) = with_torch else { return Ok(None) };
-        let Pinning { warning } = self.driver(name)?.ask(&json!({"do": "pinning"}))?;
+        let PinningAnswer { warning } = self.driver(name)?.ask(&json!({"do": "pinning"}))?;
         Ok(warning)
     }
 

@@ -8,8 +8,8 @@ use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex};
 
 use super::decoding::{OnBadText, TextEncoding, decoded};
 use super::kept_table::default_folder;
-use super::opened::{Begun, BegunState, LinesFile, Room};
-use super::scan::{STRETCH, Stretch, look_through};
+use super::opened::{BegunState, BegunText, HeldRoom, LinesFile};
+use super::scan::{STRETCH, ScannedStretch, look_through};
 use crate::crowd::{Watch, each};
 use crate::sync::lock;
 use crate::{SourceError, escaped};
@@ -72,7 +72,7 @@ impl TextLines {
         }
         let folder = options.cache_dir.clone().or_else(default_folder);
         let mut files = Vec::with_capacity(paths.len());
-        let room = Room::new();
+        let room = HeldRoom::new();
         // As many at a time as may be open.
         for paths in paths.chunks(64) {
             files.extend(open_some(paths, folder.as_deref(), options, &room, watch)?);
@@ -127,11 +127,11 @@ fn open_some(
     paths: &[PathBuf],
     folder: Option<&Path>,
     options: &TextOptions,
-    room: &Room,
+    room: &HeldRoom,
     watch: Watch<'_>,
 ) -> Result<Vec<LinesFile>, SourceError> {
     let seen = AtomicU64::new(0);
-    let begun = each(paths.len(), &seen, watch, |job, _| Begun::open(&paths[job], folder))?;
+    let begun = each(paths.len(), &seen, watch, |job, _| BegunText::open(&paths[job], folder))?;
     // What is to be done: stretches of plain files, compressed ones as a whole.
     let mut jobs = Vec::new();
     for (number, file) in begun.iter().enumerate() {
@@ -172,7 +172,7 @@ fn open_some(
             }
         }
     })?;
-    let mut stretches: Vec<Vec<Stretch>> = begun.iter().map(|_| Vec::new()).collect();
+    let mut stretches: Vec<Vec<ScannedStretch>> = begun.iter().map(|_| Vec::new()).collect();
     for ((number, _), found) in jobs.iter().zip(found) {
         stretches[*number].extend(found);
     }

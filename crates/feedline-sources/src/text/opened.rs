@@ -20,7 +20,7 @@ use super::decoding::{MARK, foreign};
 use super::kept_table::KeptTable;
 use super::line_table::LineTable;
 use super::lines::TextOptions;
-use super::scan::{Stretch, join};
+use super::scan::{ScannedStretch, join};
 use crate::SourceError;
 use crate::crowd::Stop;
 use crate::read_at::{append_at, open_plain, read_exact_at};
@@ -39,12 +39,12 @@ const BLOCK: usize = 1 << 20;
 pub(super) struct LinesFile {
     pub(super) path: PathBuf,
     stamp: Stamp,
-    bytes: Bytes,
+    bytes: TextBytes,
     pub(super) table: LineTable,
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum TextBytes {
     /// All of them.
     Held(Vec<u8>),
     /// In this file, which is kept open if there are few; in the state of the stamp.
@@ -52,11 +52,11 @@ enum Bytes {
 }
 
 /// The bytes that may still be held in memory, of all files. Relaxed: it is a number and publishes nothing.
-pub(super) struct Room(AtomicU64);
+pub(super) struct HeldRoom(AtomicU64);
 
-impl Room {
-    pub(super) fn new() -> Room {
-        Room(AtomicU64::new(HELD))
+impl HeldRoom {
+    pub(super) fn new() -> HeldRoom {
+        HeldRoom(AtomicU64::new(HELD))
     }
 
     /// Takes so many bytes if there are as many.
@@ -71,7 +71,7 @@ impl Room {
 }
 
 /// A file before its lines are known.
-pub(super) struct Begun {
+pub(super) struct BegunText {
     pub(super) path: PathBuf,
     pub(super) file: File,
     stamp: Stamp,
@@ -89,9 +89,9 @@ pub(super) enum BegunState {
     Packed(Compression),
 }
 
-impl Begun {
+impl BegunText {
     /// Opens a file and looks whether its table is there.
-    pub(super) fn open(path: &Path, folder: Option<&Path>) -> Result<Begun, SourceError> {
+    pub(super) fn open(path: &Path, folder: Option<&Path>) -> Result<BegunText, SourceError> {
         let cannot = |source| SourceError::Io { doing: "open", path: path.to_path_buf(), source };
         let made = SystemTime::now();
         let (file, meta) = open_plain(path).map_err(cannot)?;
@@ -114,7 +114,7 @@ impl Begun {
                 }
             }
         };
-        Ok(Begun { path: path.to_path_buf(), file, stamp, kept, state, made })
+        Ok(BegunText { path: path.to_path_buf(), file, stamp, kept, state, made })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -124,8 +124,8 @@ impl Begun {
     /// A plain file with what was found in it.
     pub(super) fn scanned(
         self,
-        stretches: &[Stretch],
-        room: &Room,
+        stretches: &[ScannedStretch],
+        room: &HeldRoom,
     ) -> Result<LinesFile, SourceError> {
         let first = match self.state {
             BegunState::Plain { first } => first,
@@ -140,12 +140,13 @@ impl Begun {
     }
 
     /// A file whose table was there.
-    pub(super) fn known(self, room: &Room) -> Result<LinesFile, SourceError> {
-        let Begun { path, file, stamp, kept, state, made } = self;
+    pub(super) fn known(self, room: &HeldRoom) -> Result<LinesFile, SourceError> {
+        let BegunText { path, file, stamp, kept, state, made } = self;
         let BegunState::Known(table) = state else {
             return Err(SourceError::Interrupted);
         };
-        let begun = Begun { path, file, stamp, kept, state: BegunState::Plain { first: 0 }, made };
+        let begun =
+            BegunText { path, file, stamp, kept, state: BegunState::Plain { first: 0 }, made };
         begun.with_table(table, room)
     }
 
@@ -154,16 +155,16 @@ impl Begun {
         self,
         compression: Compression,
         options: &TextOptions,
-        room: &Room,
+        room: &HeldRoom,
         seen: &AtomicU64,
         stop: &Stop<'_>,
     ) -> Result<LinesFile, SourceError> {
         if let Some(found) = self.unpacked_before() {
             return Ok(found);
         }
-        let mut unpacking = Unpacking { begun: &self, room, held: Vec::new(), spilled: None };
+        let mut unpacking = UnpackingText { begun: &self, room, held: Vec::new(), spilled: None };
         let mut from = compression.reader(&self.file).map_err(|e| self.cannot("unpack")(e))?;
-        let (mut stretch, mut first, mut total) = (Stretch::default(), None, 0_u64);
+        let (mut stretch, mut first, mut total) = (ScannedStretch::default(), None, 0_u64);
         let mut block = vec![0; BLOCK];
         loop {
             stop.check()?;
@@ -195,7 +196,7 @@ impl Begun {
         let table = self.joined(first.unwrap_or(0), &[stretch])?;
         self.unchanged()?;
         let bytes = match spilled {
-            None => Bytes::Held(held),
+            None => TextBytes::Held(held),
             Some(file) => {
                 let path = self.unpacked_path().ok_or(SourceError::Interrupted)?;
                 let file = file.persist(&path).map_err(|e| self.cannot("unpack")(e.error))?;
@@ -206,7 +207,7 @@ impl Begun {
                     content.extend_from_slice(&table.to_bytes());
                     kept.write(&self.stamp, &content, self.made);
                 }
-                Bytes::InFile { file: Some(file), path, stamp }
+                TextBytes::InFile { file: Some(file), path, stamp }
             }
         };
         Ok(LinesFile { path: self.path, stamp: self.stamp, bytes, table })
@@ -225,23 +226,23 @@ impl Begun {
         let stamp = Stamp::of(&meta);
         let table = content.strip_prefix(&*stamp_bytes(&stamp))?;
         let table = LineTable::from_bytes(table)?;
-        let bytes = Bytes::InFile { file: Some(file), path, stamp };
+        let bytes = TextBytes::InFile { file: Some(file), path, stamp };
         Some(LinesFile { path: self.path.clone(), stamp: self.stamp, bytes, table })
     }
 
-    fn joined(&self, first: u64, stretches: &[Stretch]) -> Result<LineTable, SourceError> {
+    fn joined(&self, first: u64, stretches: &[ScannedStretch]) -> Result<LineTable, SourceError> {
         join(first, stretches).ok_or_else(|| SourceError::TooManyLines { path: self.path.clone() })
     }
 
-    fn with_table(self, table: LineTable, room: &Room) -> Result<LinesFile, SourceError> {
+    fn with_table(self, table: LineTable, room: &HeldRoom) -> Result<LinesFile, SourceError> {
         let bytes = if room.take(self.stamp.len) {
             let mut held = Vec::new();
             append_at(&self.file, &mut held, 0, self.stamp.len as usize)
                 .map_err(self.cannot("read"))?;
             self.unchanged()?;
-            Bytes::Held(held)
+            TextBytes::Held(held)
         } else {
-            Bytes::InFile { path: self.path.clone(), stamp: self.stamp, file: Some(self.file) }
+            TextBytes::InFile { path: self.path.clone(), stamp: self.stamp, file: Some(self.file) }
         };
         Ok(LinesFile { path: self.path, stamp: self.stamp, bytes, table })
     }
@@ -260,14 +261,14 @@ impl Begun {
 }
 
 /// Where unpacked bytes go: into memory, and when they are too many into a file.
-struct Unpacking<'a> {
-    begun: &'a Begun,
-    room: &'a Room,
+struct UnpackingText<'a> {
+    begun: &'a BegunText,
+    room: &'a HeldRoom,
     held: Vec<u8>,
     spilled: Option<tempfile::NamedTempFile>,
 }
 
-impl Unpacking<'_> {
+impl UnpackingText<'_> {
     fn add(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
         if self.spilled.is_none() && self.room.take(bytes.len() as u64) {
             self.held.extend_from_slice(bytes);
@@ -320,7 +321,7 @@ impl LinesFile {
     /// Closes it until it is asked for, where there are many files.
     pub(super) fn close_if_many(&mut self, files: usize) {
         if files > OPEN
-            && let Bytes::InFile { file, .. } = &mut self.bytes
+            && let TextBytes::InFile { file, .. } = &mut self.bytes
         {
             *file = None;
         }
@@ -329,13 +330,13 @@ impl LinesFile {
     /// Appends a line's bytes to `raw`.
     pub(super) fn read(&self, start: u64, len: usize, raw: &mut Vec<u8>) -> Result<(), Cause> {
         match &self.bytes {
-            Bytes::Held(bytes) => {
+            TextBytes::Held(bytes) => {
                 let start = usize::try_from(start).unwrap_or(usize::MAX);
                 let line = bytes.get(start..).and_then(|rest| rest.get(..len));
                 raw.extend_from_slice(line.ok_or("the line lies outside of the file")?);
                 Ok(())
             }
-            Bytes::InFile { file, path, stamp } => {
+            TextBytes::InFile { file, path, stamp } => {
                 let opened;
                 let file = match file {
                     Some(file) => file,
@@ -362,8 +363,8 @@ impl LinesFile {
     /// Bytes of memory that are held.
     pub(super) fn held(&self) -> u64 {
         match &self.bytes {
-            Bytes::Held(bytes) => bytes.len() as u64,
-            Bytes::InFile { .. } => 0,
+            TextBytes::Held(bytes) => bytes.len() as u64,
+            TextBytes::InFile { .. } => 0,
         }
     }
 

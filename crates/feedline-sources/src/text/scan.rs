@@ -18,7 +18,7 @@ const BLOCK: usize = 1 << 20;
 
 /// What was found in a stretch of a file.
 #[derive(Debug, Default)]
-pub(super) struct Stretch {
+pub(super) struct ScannedStretch {
     /// For each `\n` the bytes since the one before it, or since the stretch began, times two; one more where the last of these,
     /// or the one before the stretch, is `\r`.
     codes: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Stretch {
     last: u8,
 }
 
-impl Stretch {
+impl ScannedStretch {
     /// Goes on over more bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         let mut from = 0;
@@ -50,8 +50,8 @@ pub(super) fn look_through(
     first: u64,
     seen: &AtomicU64,
     stop: &Stop<'_>,
-) -> io::Result<Option<Stretch>> {
-    let mut stretch = Stretch::default();
+) -> io::Result<Option<ScannedStretch>> {
+    let mut stretch = ScannedStretch::default();
     if range.start > first {
         let mut before = [0];
         read_exact_at(file, &mut before, range.start - 1)?;
@@ -73,7 +73,7 @@ pub(super) fn look_through(
 }
 
 /// The table of a file of which these are all stretches, in order; `None` where its lines are too many. The first line begins at `first`.
-pub(super) fn join(first: u64, stretches: &[Stretch]) -> Option<LineTable> {
+pub(super) fn join(first: u64, stretches: &[ScannedStretch]) -> Option<LineTable> {
     let mut table = LineTable::new(first);
     // Bytes of a line that began in a stretch before.
     let mut begun = 0;
@@ -130,11 +130,11 @@ mod tests {
             cuts.sort_unstable();
             let stretch = |pair: &[usize]| {
                 let last = pair[0].checked_sub(1).map_or(0, |before| bytes[before]);
-                let mut stretch = Stretch { last, ..Stretch::default() };
+                let mut stretch = ScannedStretch { last, ..ScannedStretch::default() };
                 stretch.add(&bytes[pair[0]..pair[1]]);
                 stretch
             };
-            let stretches: Vec<Stretch> = cuts.windows(2).map(stretch).collect();
+            let stretches: Vec<ScannedStretch> = cuts.windows(2).map(stretch).collect();
             let table = join(0, &stretches).unwrap();
             let expected = plain(&bytes);
             prop_assert_eq!(table.len(), expected.len() as u64);

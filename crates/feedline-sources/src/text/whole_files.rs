@@ -189,7 +189,7 @@ impl Dataset for TextFiles {
     /// Labels, without reading files.
     fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
         let labels = fields == [1] && self.listed.classes.is_some();
-        labels.then(|| Arc::new(Labels(Arc::clone(&self.listed))) as Arc<dyn Dataset>)
+        labels.then(|| Arc::new(FolderLabels(Arc::clone(&self.listed))) as Arc<dyn Dataset>)
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
@@ -202,9 +202,9 @@ impl Dataset for TextFiles {
 }
 
 /// The labels alone.
-struct Labels(Arc<Listed>);
+struct FolderLabels(Arc<Listed>);
 
-impl Dataset for Labels {
+impl Dataset for FolderLabels {
     fn len(&self) -> u64 {
         self.0.len
     }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use feedline_core::{Cause, DType, Dataset, Field, Ragged, Sample, SampleIndex, Stage};
 
-use super::shard::{Shards, TokenOptions, wrong};
+use super::shard::{TokenOptions, TokenShards, wrong};
 use crate::{SourceError, escaped};
 
 /// Documents as their index files list them: the field `tokens`, of `int64`, packed in batches.
 #[derive(Debug)]
 pub struct TokenDocuments {
-    shards: Shards,
+    shards: TokenShards,
     /// The first token of each sequence, and how many it has.
     sequences: Vec<(u64, u32)>,
     /// The first sequence of each document; then how many there are.
@@ -20,7 +20,7 @@ pub struct TokenDocuments {
 impl TokenDocuments {
     /// Opens shards, each with an index beside it.
     pub fn open(paths: &[PathBuf], options: &TokenOptions) -> Result<TokenDocuments, SourceError> {
-        let (shards, indexes) = Shards::open(paths, options)?;
+        let (shards, indexes) = TokenShards::open(paths, options)?;
         let (mut sequences, mut documents) = (Vec::new(), Vec::new());
         for (number, (index, path)) in indexes.into_iter().zip(paths).enumerate() {
             let Some(index) = index else {

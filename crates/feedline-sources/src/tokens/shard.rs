@@ -98,15 +98,15 @@ pub struct TokenOptions {
 
 /// All shards as one stream of tokens.
 #[derive(Debug)]
-pub(super) struct Shards {
-    shards: Vec<Shard>,
+pub(super) struct TokenShards {
+    shards: Vec<TokenShard>,
     /// The number of each one's first token; then how many there are.
     firsts: Vec<u64>,
     pub(super) dtype: TokenType,
 }
 
 #[derive(Debug)]
-struct Shard {
+struct TokenShard {
     path: PathBuf,
     stamp: Stamp,
     file: Option<File>,
@@ -124,12 +124,12 @@ thread_local! {
 /// A buffer that grew beyond this is not kept.
 const KEPT: usize = 1 << 20;
 
-impl Shards {
+impl TokenShards {
     /// Opens shards of one type; what index files beside them say comes along.
     pub(super) fn open(
         paths: &[PathBuf],
         options: &TokenOptions,
-    ) -> Result<(Shards, Vec<Option<MegatronIndex>>), SourceError> {
+    ) -> Result<(TokenShards, Vec<Option<MegatronIndex>>), SourceError> {
         if paths.is_empty() {
             return Err(SourceError::NothingToJoin { what: "tokens" });
         }
@@ -169,7 +169,7 @@ impl Shards {
             }
             let (path, held, tokens) = (path.clone(), None, bytes / size);
             let file = (shards.len() < OPEN).then_some(file);
-            shards.push(Shard { path, stamp, file, held, offset, tokens });
+            shards.push(TokenShard { path, stamp, file, held, offset, tokens });
             indexes.push(index);
         }
         let dtype = dtype.unwrap_or(TokenType::U16);
@@ -186,7 +186,7 @@ impl Shards {
             first = first.checked_add(shard.tokens).ok_or(SourceError::TooManySamples)?;
         }
         firsts.push(first);
-        Ok((Shards { shards, firsts, dtype }, indexes))
+        Ok((TokenShards { shards, firsts, dtype }, indexes))
     }
 
     /// How many tokens there are.
@@ -256,7 +256,7 @@ impl Shards {
     }
 }
 
-impl Shard {
+impl TokenShard {
     /// Appends so many tokens as they are stored.
     fn append(
         &self,

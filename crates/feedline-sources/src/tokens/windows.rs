@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use feedline_core::{Cause, DType, Dataset, Field, Sample, SampleIndex, Stage};
 
-use super::shard::{Shards, TokenOptions};
+use super::shard::{TokenOptions, TokenShards};
 use crate::{SourceError, escaped};
 
 /// Which windows there are.
@@ -35,7 +35,7 @@ pub struct WindowOptions {
 /// seed, the epoch and the sample's number alone: there is no state but the plan's.
 #[derive(Debug)]
 pub struct TokenWindows {
-    shards: Shards,
+    shards: TokenShards,
     options: WindowOptions,
     count: u64,
     /// How many places a window may begin at.
@@ -49,7 +49,7 @@ impl TokenWindows {
         options: &TokenOptions,
         windows: WindowOptions,
     ) -> Result<TokenWindows, SourceError> {
-        let (shards, _) = Shards::open(paths, options)?;
+        let (shards, _) = TokenShards::open(paths, options)?;
         let length = windows.length as u64;
         let needed = length.saturating_add(u64::from(windows.targets));
         if length == 0 || shards.len() < needed {

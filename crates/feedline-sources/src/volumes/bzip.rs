@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read};
 use bzip2::read::MultiBzDecoder;
 
 use super::error::VolumeProblem;
-use super::header::{Before, DataFile};
+use super::header::{DataFile, SkippedBefore};
 use super::runs::VoxelRun;
 use crate::read_at::read_exact_at;
 
@@ -68,7 +68,7 @@ impl<'a> Unpacking<'a> {
 pub(super) fn read(
     file: &File,
     data: &DataFile,
-    before: Before,
+    before: SkippedBefore,
     share: u64,
     runs: &[VoxelRun],
     out: &mut [u8],
@@ -81,8 +81,8 @@ pub(super) fn read(
     };
     let short = |actual| VolumeProblem::Short { expected: share, actual };
     let before = match before {
-        Before::Bytes(before) => before,
-        Before::Rest => {
+        SkippedBefore::Bytes(before) => before,
+        SkippedBefore::Rest => {
             let mut all = Unpacking::new(file, data);
             all.skip_to(u64::MAX).map_err(bad)?;
             all.at.checked_sub(share).ok_or_else(|| short(all.at))?

@@ -35,11 +35,11 @@ const HELD: usize = 64 << 20;
 /// The places of classes that were looked at.
 #[derive(Debug, Default)]
 pub(super) struct ClassPlaces {
-    held: Mutex<Held>,
+    held: Mutex<HeldPlaces>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldPlaces {
     by_sample: HashMap<usize, Arc<Foreground>>,
     bytes: usize,
 }

@@ -42,7 +42,7 @@ pub(super) struct DataPlace {
     pub(super) share: u64,
     pub(super) encoding: VoxelEncoding,
     /// What comes before the numbers in a decoded file.
-    pub(super) before: Before,
+    pub(super) before: SkippedBefore,
     pub(super) big_endian: bool,
     /// How many numbers lie between neighbours along (z, y, x).
     pub(super) strides: [u64; 3],
@@ -72,7 +72,7 @@ pub(super) enum VoxelEncoding {
 
 /// Decoded bytes before the numbers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum SkippedBefore {
     Bytes(u64),
     /// As many as there are: the numbers are at the end.
     Rest,

@@ -16,7 +16,9 @@ use std::time::{Duration, SystemTime};
 use feedline_volume::{Geometry, Map, VoxelType};
 use twox_hash::XxHash3_64;
 
-use super::header::{Before, DataFile, DataPlace, VolumeFormat, VolumeHeader, VoxelEncoding};
+use super::header::{
+    DataFile, DataPlace, SkippedBefore, VolumeFormat, VolumeHeader, VoxelEncoding,
+};
 use super::kept::{MOMENT, NumberReader, put, put_bytes, put_stamp, same_file};
 use crate::read_at::{append_at, open_plain};
 use crate::stamp::{Stamp, since_1970};
@@ -144,8 +146,8 @@ fn put_header(to: &mut Vec<u8>, kept: &KeptHeader, path: &Path) {
     affine.linear.iter().flatten().chain(&affine.offset).for_each(|x| put(to, x.to_bits()));
     let place = &header.place;
     let (tag, before) = match place.before {
-        Before::Bytes(before) => (0, before),
-        Before::Rest => (1, 0),
+        SkippedBefore::Bytes(before) => (0, before),
+        SkippedBefore::Rest => (1, 0),
     };
     for number in [
         code(&TYPES, &header.voxel_type),
@@ -193,8 +195,8 @@ fn header(from: &mut NumberReader<'_>, path: &Path) -> Option<KeptHeader> {
     let share = from.number()?;
     let encoding = coded(&ENCODINGS, from.number()?)?;
     let before = match (from.number()?, from.number()?) {
-        (0, before) => Before::Bytes(before),
-        _ => Before::Rest,
+        (0, before) => SkippedBefore::Bytes(before),
+        _ => SkippedBefore::Rest,
     };
     let big_endian = from.number()? != 0;
     let strides = [from.number()?, from.number()?, from.number()?];

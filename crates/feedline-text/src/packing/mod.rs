@@ -56,11 +56,11 @@ pub struct Piece {
 pub struct Packing {
     length: u64,
     tokens: u64,
-    rows: Rows,
+    rows: RowPieces,
 }
 
 #[derive(Debug)]
-enum Rows {
+enum RowPieces {
     BestFit(BestFit),
     Concatenated(Concatenated),
 }
@@ -85,8 +85,10 @@ impl Packing {
             return Err(TextError::TooMany);
         }
         let rows = match method {
-            PackingMethod::BestFit => Rows::BestFit(BestFit::new(lengths, order, length)),
-            PackingMethod::Concatenate => Rows::Concatenated(Concatenated::new(lengths, order)),
+            PackingMethod::BestFit => RowPieces::BestFit(BestFit::new(lengths, order, length)),
+            PackingMethod::Concatenate => {
+                RowPieces::Concatenated(Concatenated::new(lengths, order))
+            }
         };
         let tokens = lengths.iter().map(|length| u64::from(*length)).sum();
         Ok(Packing { length: u64::from(length), tokens, rows })
@@ -96,8 +98,8 @@ impl Packing {
     #[must_use]
     pub fn rows(&self) -> u64 {
         match &self.rows {
-            Rows::BestFit(rows) => rows.len(),
-            Rows::Concatenated(_) => self.tokens.div_ceil(self.length),
+            RowPieces::BestFit(rows) => rows.len(),
+            RowPieces::Concatenated(_) => self.tokens.div_ceil(self.length),
         }
     }
 
@@ -111,8 +113,8 @@ impl Packing {
     pub fn row(&self, row: u64, pieces: &mut Vec<Piece>) {
         pieces.clear();
         match &self.rows {
-            Rows::BestFit(rows) => rows.row(row, pieces),
-            Rows::Concatenated(rows) => {
+            RowPieces::BestFit(rows) => rows.row(row, pieces),
+            RowPieces::Concatenated(rows) => {
                 let start = row.saturating_mul(self.length).min(self.tokens);
                 rows.range(start, start.saturating_add(self.length).min(self.tokens), pieces);
             }

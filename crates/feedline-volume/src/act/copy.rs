@@ -13,7 +13,7 @@ pub(super) fn copy<T: Copy, O: Copy>(
     convert: impl Fn(T) -> O,
 ) {
     let [planes, rows, columns] = tables;
-    let columns = LineTable::new(columns);
+    let columns = LineSources::new(columns);
     let length = columns.places.len();
     let plane_length = rows.len() * length;
     for (z, plane) in planes.iter().enumerate() {
@@ -42,7 +42,7 @@ pub(super) fn copy<T: Copy, O: Copy>(
 }
 
 /// Where the voxels of a line are in the old one.
-struct LineTable<'a> {
+struct LineSources<'a> {
     places: &'a [usize],
     /// Which of them are not outside: places outside are at the two ends.
     inside: Range<usize>,
@@ -58,8 +58,8 @@ enum Way {
     Anyhow,
 }
 
-impl LineTable<'_> {
-    fn new(places: &[usize]) -> LineTable<'_> {
+impl LineSources<'_> {
+    fn new(places: &[usize]) -> LineSources<'_> {
         let start = places.iter().position(|place| *place != OUTSIDE).unwrap_or(places.len());
         let end = places.iter().rposition(|place| *place != OUTSIDE).map_or(start, |last| last + 1);
         let inner = &places[start..end];
@@ -73,7 +73,7 @@ impl LineTable<'_> {
         } else {
             Way::Anyhow
         };
-        LineTable { places, inside: start..end, bounds: (low, high), way }
+        LineSources { places, inside: start..end, bounds: (low, high), way }
     }
 
     /// Writes the part of a line that is not outside.

@@ -4,7 +4,7 @@ use crate::Shape;
 
 use super::copy::copy;
 use super::separable::{Planes, enlarged, separable};
-use super::values::Values;
+use super::values::VoxelValues;
 use super::view::strides;
 
 /// Leaves voxels out until a volume has the shape `small`, and interpolates the others.
@@ -26,5 +26,5 @@ pub(super) fn low_resolution(
     copy(data, &kept, scratch, 0.0, |x| x);
     let places =
         std::array::from_fn(|axis| enlarged(small[axis], shape[axis], strides(small)[axis]));
-    separable(scratch, Values::PLAIN, &places, data, planes);
+    separable(scratch, VoxelValues::PLAIN, &places, data, planes);
 }

@@ -8,7 +8,7 @@ use super::labels::{Labelled, labels};
 use super::separable::{Planes, places, separable};
 use super::tables::{aligned, exact, nearest};
 use super::trilinear::trilinear;
-use super::values::Values;
+use super::values::VoxelValues;
 use super::view::RegionView;
 
 /// Buffers of moves.
@@ -44,7 +44,7 @@ pub(crate) fn move_image(
         });
         return;
     }
-    let values = Values::of(channel);
+    let values = VoxelValues::of(channel);
     if let Some(places) = axes.and_then(|axes| places(region, shape, step, axes, to)) {
         of_any_type!(channel.voxels, data => {
             separable(data, values, &places, out, &mut scratch.planes);

@@ -3,7 +3,7 @@
 use crate::voxels::Voxel;
 use crate::{Move, Region, Shape};
 
-use super::values::Values;
+use super::values::VoxelValues;
 use super::view::strides;
 use super::wide::wide;
 
@@ -69,7 +69,7 @@ pub(crate) struct Planes {
 /// What is worked on stays in the processor's caches, and long loops run over neighbours in memory.
 pub(super) fn separable<T: Voxel>(
     data: &[T],
-    values: Values,
+    values: VoxelValues,
     places: &[Places; 3],
     out: &mut [f32],
     scratch: &mut Planes,
@@ -136,7 +136,7 @@ wide! {
     /// Makes a plane of the old grid's, resampled along its two axes.
     fn within<T: Voxel>(
         data: &[T],
-        values: Values,
+        values: VoxelValues,
         plane: usize,
         rows: &[(usize, usize, f32)],
         columns: &LinePlaces<'_>,
@@ -202,7 +202,7 @@ mod tests {
             slope in prop_oneof![Just(1f64), -2f64..2.0],
         ) {
             let data: Vec<i16> = (0..120).map(|i: i16| (i * 37) % 101 - 50).collect();
-            let values = Values { slope, intercept: 3.0 * (slope - 1.0) };
+            let values = VoxelValues { slope, intercept: 3.0 * (slope - 1.0) };
             let mut out = vec![0f32; planes.len() * rows.len() * columns.len()];
             let places = [planes.clone(), rows.clone(), columns.clone()];
             separable(&data, values, &places, &mut out, &mut Planes::default());

@@ -5,17 +5,17 @@ use crate::voxels::Voxel;
 
 /// What a voxel's number is multiplied by, and what is added then.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Values {
+pub(super) struct VoxelValues {
     pub(super) slope: f64,
     pub(super) intercept: f64,
 }
 
-impl Values {
+impl VoxelValues {
     /// Numbers that are the values.
-    pub(super) const PLAIN: Values = Values { slope: 1.0, intercept: 0.0 };
+    pub(super) const PLAIN: VoxelValues = VoxelValues { slope: 1.0, intercept: 0.0 };
 
-    pub(super) fn of(channel: &ImageChannel<'_>) -> Values {
-        Values { slope: channel.slope, intercept: channel.intercept }
+    pub(super) fn of(channel: &ImageChannel<'_>) -> VoxelValues {
+        VoxelValues { slope: channel.slope, intercept: channel.intercept }
     }
 
     fn is_plain(self) -> bool {

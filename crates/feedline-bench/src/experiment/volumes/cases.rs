@@ -24,12 +24,12 @@ const MOMENT: Duration = Duration::from_millis(2500);
 
 /// A volume and its mask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Case(pub(super) PathBuf, pub(super) PathBuf);
+pub(super) struct CaseFiles(pub(super) PathBuf, pub(super) PathBuf);
 
 /// All cases of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cases {
-    pub(super) list: Vec<Case>,
+    pub(super) list: Vec<CaseFiles>,
     /// Whether they were made, and so are the same on every machine.
     pub(super) are_made: bool,
     /// What a reader that takes a whole case into memory needs for it.
@@ -74,7 +74,7 @@ impl Cases {
                 };
                 let mask = masks.join(format!("{stem}{ending}"));
                 if mask.is_file() {
-                    list.push(Case(image, mask));
+                    list.push(CaseFiles(image, mask));
                 }
             }
         }
@@ -83,14 +83,14 @@ impl Cases {
             return Err(ExperimentError::NoData { folder: folder.into(), what });
         }
         let size = |path: &Path| fs::metadata(path).map_or(0, |it| it.len());
-        let largest = list.iter().map(|Case(image, mask)| size(image) + size(mask)).max();
+        let largest = list.iter().map(|CaseFiles(image, mask)| size(image) + size(mask)).max();
         let whole_bytes = largest.unwrap_or(0).saturating_mul(UNPACKED);
         Ok(Self { list, are_made: false, whole_bytes })
     }
 
     /// All files.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.list.iter().flat_map(|Case(image, mask)| [image.clone(), mask.clone()]).collect()
+        self.list.iter().flat_map(|CaseFiles(image, mask)| [image.clone(), mask.clone()]).collect()
     }
 
     /// Waits until the files are old enough for what is learnt of them to be kept: of one that was written within
@@ -106,7 +106,7 @@ impl Cases {
 
     /// Who reads them besides feedline and MONAI: the contestant's name.
     pub(super) fn plain_reader(&self) -> &'static str {
-        let is_nifti = self.list.iter().all(|Case(image, _)| {
+        let is_nifti = self.list.iter().all(|CaseFiles(image, _)| {
             split(image).is_some_and(|(_, ending)| ending.starts_with(".nii") || ending == ".hdr")
         });
         if is_nifti { "torch+nibabel" } else { "torch+pynrrd" }
@@ -147,7 +147,7 @@ mod tests {
             let folder = made(PhantomFormat::NiftiGz, layout);
             let cases = Cases::find(folder.path()).unwrap();
             assert_eq!(cases.list.len(), 3);
-            for (place, Case(image, mask)) in cases.list.iter().enumerate() {
+            for (place, CaseFiles(image, mask)) in cases.list.iter().enumerate() {
                 let name = format!("case_{place:04}");
                 assert!(image.display().to_string().contains(&name), "{image:?}");
                 assert!(mask.ends_with(format!("{name}.nii.gz")), "{mask:?}");

@@ -194,7 +194,7 @@ fn heats(results: &Results, cells: &[Cell<'_>]) -> Vec<Chart> {
 
 /// A quantity that is drawn against workers.
 #[derive(Clone, Copy)]
-struct Curve {
+struct DrawnQuantity {
     key: &'static str,
     title: &'static str,
     label: &'static str,
@@ -202,15 +202,15 @@ struct Curve {
     caption: &'static str,
 }
 
-const CURVES: [Curve; 4] = [
-    Curve {
+const CURVES: [DrawnQuantity; 4] = [
+    DrawnQuantity {
         key: "rate",
         title: "Throughput against workers",
         label: "patches per second",
         unit: Unit::Count,
         caption: "Patches per second with more and more workers: medians over the rounds.",
     },
-    Curve {
+    DrawnQuantity {
         key: "fetch_s",
         title: "Preprocessing of a volume",
         label: "seconds of a worker",
@@ -218,14 +218,14 @@ const CURVES: [Curve; 4] = [
         caption: "How long a worker takes for one patch with its mask: reading, unpacking, cutting out and z-score. \
                   With more workers than cores it grows, as they take turns.",
     },
-    Curve {
+    DrawnQuantity {
         key: "busy_cores",
         title: "Busy cores against workers",
         label: "cores",
         unit: Unit::Plain,
         caption: "Cores that the whole process tree kept busy on average.",
     },
-    Curve {
+    DrawnQuantity {
         key: "pss_peak_bytes",
         title: "Peak memory against workers",
         label: "proportional set size",
@@ -236,7 +236,7 @@ const CURVES: [Curve; 4] = [
 ];
 
 /// A chart for the smallest, the middle and the largest batch size.
-fn curves(results: &Results, cells: &[Cell<'_>], curve: Curve) -> Vec<Chart> {
+fn curves(results: &Results, cells: &[Cell<'_>], curve: DrawnQuantity) -> Vec<Chart> {
     let batches = results.levels("batch");
     let mut places = vec![0, batches.len() / 2, batches.len().saturating_sub(1)];
     places.dedup();

@@ -65,14 +65,14 @@ impl ReviewForm {
 
 /// Where a review belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct ReviewPlace {
     split: &'static str,
     is_positive: bool,
     /// Its number among those of its split and label.
     number: u64,
 }
 
-impl Place {
+impl ReviewPlace {
     fn of(index: u64, count: u64) -> Self {
         let train = train_count(count);
         let (split, within) =
@@ -98,7 +98,7 @@ pub(super) fn check(count: u64) -> Result<(), ExperimentError> {
 
 /// The file and the bytes of one review.
 pub(super) fn file(spec: &DataSpec, folder: &Path, index: u64) -> (PathBuf, Vec<u8>) {
-    let Place { split, is_positive, number } = Place::of(index, spec.count);
+    let ReviewPlace { split, is_positive, number } = ReviewPlace::of(index, spec.count);
     let review = Review::new(spec.seed, index, is_positive);
     let label = if is_positive { "pos" } else { "neg" };
     let name = format!("{number}_{}.txt", review.stars);
@@ -189,7 +189,7 @@ fn write_split(
 fn lot(spec: &DataSpec, form: ReviewForm, range: Range<u64>) -> Vec<u8> {
     let mut lines = String::with_capacity((range.end - range.start) as usize * 1500);
     for index in range {
-        let is_positive = Place::of(index, spec.count).is_positive;
+        let is_positive = ReviewPlace::of(index, spec.count).is_positive;
         let Review { text, stars, words } = Review::new(spec.seed, index, is_positive);
         let label = u8::from(is_positive);
         match form {
@@ -213,7 +213,7 @@ fn lot(spec: &DataSpec, form: ReviewForm, range: Range<u64>) -> Vec<u8> {
 fn write_labels(spec: &DataSpec, path: &Path, range: Range<u64>) -> Result<u64, ExperimentError> {
     let mut bytes = super::npy_header("<i8", &[(range.end - range.start) as usize]);
     for index in range {
-        let label = i64::from(Place::of(index, spec.count).is_positive);
+        let label = i64::from(ReviewPlace::of(index, spec.count).is_positive);
         bytes.extend_from_slice(&label.to_le_bytes());
     }
     std::fs::write(path, &bytes).map_err(|error| cannot("write", path, error))?;

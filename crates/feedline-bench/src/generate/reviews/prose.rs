@@ -53,7 +53,7 @@ impl Review {
         let mut random = SplitMix::new(seed ^ 0x7265_7669_6577_7321, index);
         let certainty = random.below(4) as u8;
         let stars = if is_positive { 7 + certainty } else { 4 - certainty };
-        let mut writer = Writer {
+        let mut writer = ReviewWriter {
             agreeing: 0.62 + 0.09 * f64::from(certainty),
             is_positive,
             text: String::new(),
@@ -68,7 +68,7 @@ impl Review {
     }
 }
 
-struct Writer {
+struct ReviewWriter {
     random: SplitMix,
     is_positive: bool,
     /// The share of opinions that are the reviewer's.
@@ -77,7 +77,7 @@ struct Writer {
     words: usize,
 }
 
-impl Writer {
+impl ReviewWriter {
     /// How many words, log-normally distributed. By sums and products alone, which are the same on every machine.
     fn length(&mut self) -> usize {
         let normal = (0..12).map(|_| share(&mut self.random)).sum::<f64>() - 6.0;

@@ -8,8 +8,8 @@ use super::fields::{bad, integer, missing, numbers, sizes};
 use super::{Beginning, Roots, names};
 use crate::volumes::error::VolumeProblem;
 use crate::volumes::header::{
-    Before, DataFile, DataPlace, VolumeFormat, VolumeHeader, VoxelEncoding, flipped, geometry,
-    strides,
+    DataFile, DataPlace, SkippedBefore, VolumeFormat, VolumeHeader, VoxelEncoding, flipped,
+    geometry, strides,
 };
 
 /// Fields of a header, and what follows the last one.
@@ -84,7 +84,7 @@ pub(super) fn read(mut beginning: Beginning, roots: &Roots) -> Result<VolumeHead
         share: bytes / files.len() as u64,
         files,
         encoding,
-        before: Before::Bytes(0),
+        before: SkippedBefore::Bytes(0),
         big_endian,
         strides: [step(2), step(1), step(0)],
         channel_stride,

@@ -9,7 +9,8 @@ use crate::read_at::open_plain;
 use crate::stamp::Stamp;
 use crate::volumes::error::VolumeProblem;
 use crate::volumes::header::{
-    Before, DataFile, DataPlace, VolumeFormat, VolumeHeader, VoxelEncoding, geometry, strides,
+    DataFile, DataPlace, SkippedBefore, VolumeFormat, VolumeHeader, VoxelEncoding, geometry,
+    strides,
 };
 
 /// Bytes of a header.
@@ -272,7 +273,7 @@ impl Nifti {
         &self,
         beginning: &Beginning,
         compressed: bool,
-    ) -> Result<(DataFile, VoxelEncoding, Before), VolumeProblem> {
+    ) -> Result<(DataFile, VoxelEncoding, SkippedBefore), VolumeProblem> {
         let least = match (self.single, self.version) {
             (false, _) => 0,
             (true, VolumeFormat::Nifti2) => TWO as u64 + 4,
@@ -293,10 +294,10 @@ impl Nifti {
             image_file(&beginning.path)?
         };
         if compressed {
-            return Ok((file, VoxelEncoding::Deflate, Before::Bytes(offset)));
+            return Ok((file, VoxelEncoding::Deflate, SkippedBefore::Bytes(offset)));
         }
         file.start = offset;
-        Ok((file, VoxelEncoding::Raw, Before::Bytes(0)))
+        Ok((file, VoxelEncoding::Raw, SkippedBefore::Bytes(0)))
     }
 }
 

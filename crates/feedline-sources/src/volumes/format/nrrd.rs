@@ -8,7 +8,8 @@ use super::fields::{bad, integer, missing, number, numbers, sizes};
 use super::{Beginning, Roots, after_lines, names};
 use crate::volumes::error::VolumeProblem;
 use crate::volumes::header::{
-    Before, DataFile, DataPlace, VolumeFormat, VolumeHeader, VoxelEncoding, geometry, strides,
+    DataFile, DataPlace, SkippedBefore, VolumeFormat, VolumeHeader, VoxelEncoding, geometry,
+    strides,
 };
 
 /// The fields of a header, under the names that they have without spaces.
@@ -20,7 +21,7 @@ struct NrrdFields<'a> {
 
 /// An axis of the data.
 #[derive(Clone, Copy)]
-struct Axis {
+struct NrrdAxis {
     size: usize,
     stride: u64,
     /// Where the next voxel is, if it is an axis of space and somebody said so.
@@ -239,7 +240,7 @@ fn axes(
     sizes: &[usize],
     steps: &[u64],
     signs: [f64; 3],
-) -> Result<Vec<Axis>, VolumeProblem> {
+) -> Result<Vec<NrrdAxis>, VolumeProblem> {
     let directions = match fields.get("spacedirections") {
         Some(value) => Some(vectors("space directions", value)?),
         None => None,
@@ -272,7 +273,7 @@ fn axes(
         // Without directions a fourth axis is a list.
         let is_spatial = is_spatial && (directions.is_some() || spatial < 3);
         spatial += usize::from(is_spatial);
-        axes.push(Axis { size: *size, stride: steps[number], direction, spatial: is_spatial });
+        axes.push(NrrdAxis { size: *size, stride: steps[number], direction, spatial: is_spatial });
     }
     Ok(axes)
 }
@@ -294,7 +295,7 @@ fn in_space(vector: &[f64], signs: [f64; 3]) -> Result<[f64; 3], VolumeProblem> 
 }
 
 /// The axes of space in their order, and the one that is none.
-fn split(axes: &[Axis]) -> Result<([Option<usize>; 3], Option<usize>), VolumeProblem> {
+fn split(axes: &[NrrdAxis]) -> Result<([Option<usize>; 3], Option<usize>), VolumeProblem> {
     let spatial: Vec<usize> = (0..axes.len()).filter(|axis| axes[*axis].spatial).collect();
     let others: Vec<usize> =
         (0..axes.len()).filter(|axis| !axes[*axis].spatial && axes[*axis].size > 1).collect();
@@ -310,7 +311,7 @@ fn split(axes: &[Axis]) -> Result<([Option<usize>; 3], Option<usize>), VolumePro
 /// Where neighbours are along the axes of space, and where the first voxel is.
 fn place(
     fields: &NrrdFields<'_>,
-    axes: &[Axis],
+    axes: &[NrrdAxis],
     spatial: &[Option<usize>; 3],
     signs: [f64; 3],
     origin: Option<Vec<f64>>,
@@ -379,7 +380,7 @@ fn data_files(
     sizes: &[usize],
     encoding: VoxelEncoding,
     bytes: u64,
-) -> Result<(Vec<DataFile>, Before), VolumeProblem> {
+) -> Result<(Vec<DataFile>, SkippedBefore), VolumeProblem> {
     let lines: i64 = fields.get("lineskip").map_or(Ok(0), |value| integer("line skip", value))?;
     let skipped: i64 = fields.get("byteskip").map_or(Ok(0), |value| integer("byte skip", value))?;
     let lines = u64::try_from(lines).map_err(|_| bad("line skip", &lines.to_string()))?;
@@ -399,9 +400,9 @@ fn data_files(
         })
     };
     let before = match (encoding, u64::try_from(skipped)) {
-        (VoxelEncoding::Raw | VoxelEncoding::Text, _) => Before::Bytes(0),
-        (_, Ok(skipped)) => Before::Bytes(skipped),
-        (_, Err(_)) => Before::Rest,
+        (VoxelEncoding::Raw | VoxelEncoding::Text, _) => SkippedBefore::Bytes(0),
+        (_, Ok(skipped)) => SkippedBefore::Bytes(skipped),
+        (_, Err(_)) => SkippedBefore::Rest,
     };
     let Some(names) = data_names(fields, sizes, bytes)? else {
         let at = start(&beginning.file, end as u64, beginning.stamp.len, bytes)?;

@@ -39,7 +39,7 @@ use std::time::SystemTime;
 use feedline_core::Stage;
 
 use super::error::VolumeProblem;
-use super::header::{Before, DataFile};
+use super::header::{DataFile, SkippedBefore};
 use super::runs::VoxelRun;
 use table_file::TableFile;
 
@@ -47,7 +47,7 @@ use table_file::TableFile;
 pub(super) struct Deflated<'a> {
     pub(super) file: &'a File,
     pub(super) data: &'a DataFile,
-    pub(super) before: Before,
+    pub(super) before: SkippedBefore,
     /// Bytes of numbers in the file.
     pub(super) share: u64,
     /// Where tables are kept.
@@ -72,8 +72,8 @@ impl Deflated<'_> {
             return Ok(read);
         }
         let before = match self.before {
-            Before::Bytes(before) => before,
-            Before::Rest => {
+            SkippedBefore::Bytes(before) => before,
+            SkippedBefore::Rest => {
                 self.before(self.scan(u64::MAX - (1 << 40), 0, &[], &mut [], stage)?.0)?
             }
         };
@@ -96,8 +96,8 @@ impl Deflated<'_> {
     fn before(&self, total: u64) -> Result<u64, VolumeProblem> {
         let short = |actual| VolumeProblem::Short { expected: self.share, actual };
         match self.before {
-            Before::Rest => total.checked_sub(self.share).ok_or_else(|| short(total)),
-            Before::Bytes(before) => match before.checked_add(self.share) {
+            SkippedBefore::Rest => total.checked_sub(self.share).ok_or_else(|| short(total)),
+            SkippedBefore::Bytes(before) => match before.checked_add(self.share) {
                 Some(end) if end <= total => Ok(before),
                 _ => Err(short(total.saturating_sub(before))),
             },

@@ -7,7 +7,7 @@ use twox_hash::XxHash3_64;
 
 use super::Deflated;
 use super::points::RestartPoint;
-use super::spliced::Bits;
+use super::spliced::SplicedBits;
 use super::table_file::OpenTable;
 use crate::read_at::append_at;
 use crate::volumes::error::VolumeProblem;
@@ -123,7 +123,7 @@ fn inflate(
     let mut before = [0; super::points::WINDOW];
     let whole = window == 0 || table.window(first, packed_window, &mut before[..window]);
     stage(Stage::Decode);
-    let bits = Bits {
+    let bits = SplicedBits {
         packed,
         first: first.read_from() - start * 8,
         end: last.end_bit - start * 8,

@@ -10,7 +10,7 @@ use super::block_stream::{BadStream, BlockState, BlockStream};
 use super::fixed_block::FixedCode;
 use super::points::{RestartPoint, RestartPoints, WINDOW};
 use super::sparse::Sparse;
-use super::spliced::{Bits, WindowPacker};
+use super::spliced::{SplicedBits, WindowPacker};
 use crate::read_at::append_at;
 use crate::volumes::error::VolumeProblem;
 
@@ -93,7 +93,7 @@ impl Input<'_> {
 }
 
 /// A piece in the making.
-struct Piece {
+struct ScannedPiece {
     point: RestartPoint,
     hash: XxHash3_64,
     window: Vec<u8>,
@@ -101,7 +101,7 @@ struct Piece {
     beginning: Vec<u8>,
 }
 
-impl Piece {
+impl ScannedPiece {
     /// Whether it is so long that it may end at a bit.
     fn is_enough(&self, bit: u64) -> bool {
         let packed = bit.saturating_sub(self.point.first_bit) / 8;
@@ -123,7 +123,7 @@ pub(super) fn scan(
     let mut stream = BlockStream::new().map_err(bad)?;
     let buffer = Vec::new();
     let mut input = Input { file, at: start, length, buffer, used: 0, read: 0 };
-    let mut made = Making::new(file, length);
+    let mut made = TableInMaking::new(file, length);
     loop {
         input.fill(stage)?;
         if input.left().is_empty() {
@@ -162,7 +162,7 @@ pub(super) fn scan(
 }
 
 /// What is decompressed, on its way to points and the sink.
-struct Making<'a> {
+struct TableInMaking<'a> {
     file: &'a File,
     /// The file's.
     length: u64,
@@ -178,7 +178,7 @@ struct Making<'a> {
     member: u64,
     /// A code of the block that is read, at which the piece may end, if it is a block that is taken apart.
     stop: Option<FixedCode>,
-    piece: Option<Piece>,
+    piece: Option<ScannedPiece>,
     points: Vec<RestartPoint>,
     windows: Vec<u8>,
     packer: WindowPacker,
@@ -187,9 +187,9 @@ struct Making<'a> {
     packed: Vec<u8>,
 }
 
-impl<'a> Making<'a> {
-    fn new(file: &'a File, length: u64) -> Making<'a> {
-        Making {
+impl<'a> TableInMaking<'a> {
+    fn new(file: &'a File, length: u64) -> TableInMaking<'a> {
+        TableInMaking {
             file,
             length,
             buffer: vec![0; WINDOW + OUTPUT],
@@ -291,7 +291,7 @@ impl<'a> Making<'a> {
         };
         let window = self.buffer[self.filled - window..self.filled].to_vec();
         let (hash, beginning) = (XxHash3_64::new(), Vec::new());
-        self.piece = Some(Piece { point, hash, window, beginning });
+        self.piece = Some(ScannedPiece { point, hash, window, beginning });
     }
 
     /// After the last block of a stream.
@@ -302,7 +302,8 @@ impl<'a> Making<'a> {
     }
 
     fn end_piece(&mut self, bit: u64, ends_within: bool) {
-        let Some(Piece { mut point, hash, mut window, beginning }) = self.piece.take() else {
+        let Some(ScannedPiece { mut point, hash, mut window, beginning }) = self.piece.take()
+        else {
             return;
         };
         (point.end_bit, point.ends_within) = (bit, ends_within);
@@ -313,7 +314,7 @@ impl<'a> Making<'a> {
             let length = (bit.div_ceil(8) - start).min(BEGINNING) as usize;
             self.packed.clear();
             if append_at(self.file, &mut self.packed, start, length).is_ok() {
-                let bits = Bits {
+                let bits = SplicedBits {
                     packed: &self.packed,
                     first: point.read_from() - start * 8,
                     end: length as u64 * 8,

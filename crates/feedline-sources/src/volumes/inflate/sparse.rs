@@ -7,7 +7,7 @@
 use flate2::{Decompress, FlushDecompress};
 
 use super::points::WINDOW;
-use super::spliced::{Bits, splice};
+use super::spliced::{SplicedBits, splice};
 
 /// What two windows tell of a byte's number.
 fn low(number: usize) -> u8 {
@@ -29,7 +29,7 @@ pub(super) struct Sparse {
 impl Sparse {
     /// Sets those bytes of `window` to 0 that a piece does not refer to. Of the piece, `bits` are the beginning, and
     /// `content` the first bytes: as far as the window can be referred to from.
-    pub(super) fn clear(&mut self, bits: Bits<'_>, window: &mut [u8], content: &[u8]) {
+    pub(super) fn clear(&mut self, bits: SplicedBits<'_>, window: &mut [u8], content: &[u8]) {
         let content = &content[..content.len().min(WINDOW)];
         let length = window.len();
         for (out, number) in self.out.iter_mut().zip([low, high]) {

@@ -32,7 +32,7 @@ thread_local! {
 
 /// Some bits of a stream.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Bits<'a> {
+pub(super) struct SplicedBits<'a> {
     /// What they are in.
     pub(super) packed: &'a [u8],
     /// The first: of a block, or three bits before the code that a piece within a block begins with.
@@ -45,7 +45,7 @@ pub(super) struct Bits<'a> {
 
 /// Decompresses pieces of a stream. `out` has room for the window and for exactly what the pieces are; the window is
 /// written there too. Whether that is what came out.
-pub(super) fn inflate(bits: Bits<'_>, window: &[u8], out: &mut [u8]) -> bool {
+pub(super) fn inflate(bits: SplicedBits<'_>, window: &[u8], out: &mut [u8]) -> bool {
     SPARE.with_borrow_mut(|spare| {
         let Spare { inflater, stream } = spare;
         splice(bits, window, stream);
@@ -54,7 +54,7 @@ pub(super) fn inflate(bits: Bits<'_>, window: &[u8], out: &mut [u8]) -> bool {
 }
 
 /// The whole stream, in `stream`.
-pub(super) fn splice(bits: Bits<'_>, window: &[u8], stream: &mut Vec<u8>) {
+pub(super) fn splice(bits: SplicedBits<'_>, window: &[u8], stream: &mut Vec<u8>) {
     stream.clear();
     if !window.is_empty() {
         // At most 32768, so that one block holds it: not the last, stored, its length, the same inverted.
@@ -64,7 +64,7 @@ pub(super) fn splice(bits: Bits<'_>, window: &[u8], stream: &mut Vec<u8>) {
         stream.extend_from_slice(&(!length).to_le_bytes());
         stream.extend_from_slice(&window[window.len() - usize::from(length)..]);
     }
-    let Bits { packed, first, end, begins_within, ends_within } = bits;
+    let SplicedBits { packed, first, end, begins_within, ends_within } = bits;
     let free = (first % 8) as u32;
     let (blocks, length) = empty_blocks(free);
     stream.extend_from_slice(&blocks.to_le_bytes()[..length as usize / 8]);
