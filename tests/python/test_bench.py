@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from patience import PATIENCE
@@ -382,7 +383,6 @@ def test_text_checks_outputs_and_trains_with_the_same_batches(text):
 def test_text_says_that_there_is_no_page_locked_memory_where_there_is_none(text):
     out, printed = text
     header, *_ = lines(out)
-    torch = pytest.importorskip("torch")
     marked = any(note.startswith("pin_memory has no effect here") for note in header["notes"])
     assert marked == (not torch.accelerator.is_available())
     assert ("no effect" in printed) == marked

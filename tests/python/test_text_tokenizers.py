@@ -5,13 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
+import tokenizers
+import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
 import feedline
 from feedline.errors import SampleError
-
-tokenizers = pytest.importorskip("tokenizers")
 
 WORDS = [
     "the",
@@ -178,7 +178,6 @@ def test_a_file_a_folder_and_an_object_are_the_same(tokenizer, tmp_path):
 
 
 def test_a_fast_tokenizer_of_transformers_gives_the_ids_of_a_call():
-    transformers = pytest.importorskip("transformers")
     theirs = transformers.PreTrainedTokenizerFast(
         tokenizer_object=wordpiece(),
         pad_token="[PAD]",  # noqa: S106 - a token of text
