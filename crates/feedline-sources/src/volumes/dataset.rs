@@ -199,6 +199,8 @@ impl Volumes {
         }
         let labels = mask_file.map(|file| voxels(file, region, 1, mask)).transpose()?;
         let read = Read { region, image: &parts, mask: labels };
+        let most = case.images().iter().map(VolumeFile::max_bytes).max().unwrap_or(0);
+        bench.set_most_bytes(usize::try_from(most).unwrap_or(usize::MAX));
         let shape = drawn.shape(&read, bench)?;
         let output = self.program.output();
         let made = feedline_volume::count(shape).saturating_mul(self.program.patches());

@@ -66,6 +66,11 @@ impl VolumeFile {
         &self.path
     }
 
+    /// How many bytes of it, or made of it, may be in memory.
+    pub(super) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
     /// Where tables are kept.
     pub(super) fn cache(&self) -> Option<&Path> {
         self.cache.as_deref()

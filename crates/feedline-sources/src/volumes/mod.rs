@@ -50,7 +50,7 @@ pub struct VolumeOptions {
     pub cache: VolumeCache,
     /// The folder that data files must be in which a header names; by default the header's own.
     pub root: Option<PathBuf>,
-    /// A volume of which more bytes would have to be in memory is an error of its sample, not read.
+    /// A volume of which, or of whose result, more bytes would have to be in memory is an error of its sample.
     pub max_bytes: u64,
 }
 
