@@ -367,26 +367,48 @@ impl<'a> Sample<'a> {
         bytes: &[u8],
     ) -> Result<(), WriteError> {
         let field = self.find(field)?;
-        let declared = self.field(field);
-        let size = declared.dtype().size();
-        let fits = shape.iter().try_fold(size, |n, axis| n.checked_mul(*axis)) == Some(bytes.len())
-            && match declared.form() {
-                Form::Fixed { shape: expected } => expected == shape,
-                Form::Ragged { shape: expected, rule } => {
-                    expected.len() == shape.len()
-                        && expected.iter().zip(shape).all(|(e, s)| e.is_none_or(|e| e == *s))
-                        && rule.admits(shape)
-                }
-                Form::Bytes { .. } => shape.len() == 1,
-            };
-        if !fits {
+        if self.bytes_of(field, shape) != Some(bytes.len()) {
             return Err(self.wrong_shape(field, shape));
         }
-        if let Form::Bytes { text: true } = declared.form() {
+        if let Form::Bytes { text: true } = self.field(field).form() {
             self.check_text(field, bytes)?;
         }
         self.slot(field, bytes.len(), Some(shape)).copy_from_slice(bytes);
         Ok(())
+    }
+
+    /// The place of a value of the given shape, to be written in place as elements in native order. What it holds
+    /// before is unspecified. Text, which has to be looked at when it is whole, has none.
+    pub fn view_shaped(
+        &mut self,
+        field: impl FieldKey,
+        shape: &[usize],
+    ) -> Result<&mut [u8], WriteError> {
+        let field = self.find(field)?;
+        let declared = self.field(field);
+        if let Form::Bytes { text: true } = declared.form() {
+            return Err(WriteError::NoSlot { field: declared.name().to_string() });
+        }
+        match self.bytes_of(field, shape) {
+            Some(bytes) => Ok(self.slot(field, bytes, Some(shape))),
+            None => Err(self.wrong_shape(field, shape)),
+        }
+    }
+
+    /// How many bytes a value of this shape has, if it is one that the field may have.
+    fn bytes_of(&self, field: usize, shape: &[usize]) -> Option<usize> {
+        let declared = self.field(field);
+        let fits = match declared.form() {
+            Form::Fixed { shape: expected } => expected == shape,
+            Form::Ragged { shape: expected, rule } => {
+                expected.len() == shape.len()
+                    && expected.iter().zip(shape).all(|(e, s)| e.is_none_or(|e| e == *s))
+                    && rule.admits(shape)
+            }
+            Form::Bytes { .. } => shape.len() == 1,
+        };
+        let size = declared.dtype().size();
+        shape.iter().try_fold(size, |n, axis| n.checked_mul(*axis)).filter(|_| fits)
     }
 
     /// Writes raw bytes: to a field of bytes or text, or the elements of a fixed field in native

@@ -216,6 +216,16 @@ fn wrong_writes_are_refused_with_what_was_expected() {
         }),
         &["`b`", "put_bytes"],
     );
+    let viewed = |field: Field, shape: &'static [usize]| {
+        writing(field, move |s| {
+            s.view_shaped(0, shape)?;
+            Ok(())
+        })
+    };
+    says(viewed(Field::text("t"), &[3]), &["`t`", "put_bytes"]);
+    says(viewed(fixed(), &[4]), &["[2, 2]", "[4]"]);
+    let rows = Field::ragged("r", DType::U8, [None, Some(2)], Ragged::PadToLongest { fill: 0. });
+    says(viewed(rows, &[5, 3]), &["[*, 2]", "[5, 3]"]);
     let at_most = Field::ragged("r", DType::U8, [None], Ragged::PadTo { shape: vec![3], fill: 0. });
     says(writing(at_most, |s| Ok(s.put(0, &[0u8; 4])?)), &["at most [3]", "[4]"]);
 }
