@@ -56,6 +56,8 @@ pub(super) struct Deflated<'a> {
     pub(super) share: u64,
     /// Where tables are kept.
     pub(super) cache: Option<&'a Path>,
+    /// Decompressed bytes from one restart point to the next, at least.
+    pub(super) spacing: u64,
 }
 
 impl Deflated<'_> {
@@ -123,7 +125,7 @@ impl Deflated<'_> {
             place(at, bytes, before, runs, &mut next, out);
         };
         let range = (self.data.start, self.data.stamp.len);
-        let scanned = scan::scan(self.file, range, needed, &mut sink, stage)?;
+        let scanned = scan::scan(self.file, range, needed, self.spacing, &mut sink, stage)?;
         Ok((total, scanned))
     }
 }
