@@ -446,8 +446,12 @@ def _tokenizer_of(given: Any) -> _Tokenizer:  # noqa: ANN401 - checked
     if isinstance(given, (str, os.PathLike)):
         path = Path(given)
         path = path / "tokenizer.json" if path.is_dir() else path
-        made = _Tokenizer(path.read_text(encoding="utf-8"), repr(path.name), None)
-        return made._replace(pad=_pad_of(made))
+        try:
+            made = _Tokenizer(path.read_text(encoding="utf-8"), repr(path.name), None)
+            return made._replace(pad=_pad_of(made))
+        except ValueError as error:
+            msg = f"`{path}`: {error}"
+            raise ValueError(msg) from error
     backend = getattr(given, "backend_tokenizer", None)
     if backend is not None:
         pad = getattr(given, "pad_token_id", None)

@@ -41,6 +41,13 @@ def numbers(rows=1000, seed=0):
     )
 
 
+def test_a_compression_that_is_not_read_is_refused_when_the_file_is_opened(tmp_path):
+    path = written(tmp_path, numbers(), compression={"i8": "brotli", "f32": "snappy"})
+    with pytest.raises(ValueError, match=r"is compressed by Brotli.*write it again with zstd"):
+        feedline.parquet(path)
+    assert len(rows_of(feedline.parquet(path, columns=["f32"]))) == 1000
+
+
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "zstd", "lz4"])
 def test_numbers_are_those_of_pyarrow_with_their_dtypes(tmp_path, compression):
     table = numbers()

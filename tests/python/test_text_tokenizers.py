@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -219,9 +220,14 @@ def test_a_pipeline_pickles_with_its_tokenizer(tokenizer):
     ["", "{", "[]", "{}", '{"version": "1.0"}', '{"model": {"type": "BPE"}}', "\x00\x01"],
 )
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path, content):
-    (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(ValueError, match="no tokenizer that can be used"):
-        texts_pipeline(TEXTS).tokenize(tmp_path / "tokenizer.json")
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content)
+    named = re.escape(f"`{path}`")
+    with pytest.raises(ValueError, match=f"{named}: .*no tokenizer that can be used"):
+        texts_pipeline(TEXTS).tokenize(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=f"{named}: 'utf-8' codec can't decode"):
+        texts_pipeline(TEXTS).tokenize(path)
 
 
 def test_damaged_tokenizers_are_refused_or_usable(tmp_path):

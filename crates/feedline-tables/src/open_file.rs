@@ -51,13 +51,23 @@ impl OpenFile {
         append_at(&self.shared.file, out, offset, len)
     }
 
-    /// Where its text begins: behind a mark of the byte order.
-    pub(crate) fn after_byte_order_mark(&self) -> u64 {
-        const MARK: &[u8] = b"\xEF\xBB\xBF";
+    /// Where its text begins: behind a mark of the byte order. What is compressed has no places to begin to read at, and
+    /// is refused.
+    pub(crate) fn text_start(&self) -> Result<u64, TableError> {
+        const LONGEST: u64 = 4;
         let mut start = Vec::new();
-        match self.append(&mut start, 0, MARK.len()) {
-            Ok(()) if start == MARK => MARK.len() as u64,
-            _ => 0,
+        let length = self.shared.stamp.len.min(LONGEST) as usize;
+        let read = self.append(&mut start, 0, length);
+        let path = || self.shared.path.clone();
+        read.map_err(|source| TableError::Io { doing: "read", path: path(), source })?;
+        let compressed = |with: &str, advice| {
+            Err(TableError::Compressed { path: path(), with: with.to_string(), advice })
+        };
+        match *start {
+            [0x1f, 0x8b, ..] => compressed("gzip", "unpack it, e.g. by `gzip -dk`"),
+            [0x28, 0xb5, 0x2f, 0xfd] => compressed("zstd", "unpack it, e.g. by `zstd -d`"),
+            [0xef, 0xbb, 0xbf, ..] => Ok(3),
+            _ => Ok(0),
         }
     }
 

@@ -15,7 +15,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::Type;
+use parquet::basic::{Compression, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use feedline_sources::Watch;
@@ -144,6 +144,9 @@ fn cut(
                 return Err(damaged("a column says that it begins or ends before the file does"));
             }
             if file.projection.leaf_included(leaf) {
+                if let Compression::BROTLI(_) | Compression::LZO = column.compression() {
+                    return Err(unread(file.file.path(), column.compression()));
+                }
                 bytes = bytes.saturating_add(decoded_bytes(column));
                 repeated |= schema.column(leaf).max_rep_level() > 0;
             }
@@ -185,6 +188,17 @@ fn cut(
             .ok_or_else(|| damaged("it says that it has more than 2^64 rows"))?;
     }
     Ok(total)
+}
+
+/// What was compressed by what few people use, and is not built in.
+fn unread(path: &Path, compression: Compression) -> TableError {
+    let with = match compression {
+        Compression::BROTLI(_) => "Brotli".to_string(),
+        other => other.to_string(),
+    };
+    let advice =
+        "write it again with zstd, e.g. by `pyarrow.parquet.write_table(…, compression=\"zstd\")`";
+    TableError::Compressed { path: path.to_path_buf(), with, advice }
 }
 
 /// More chunks of one row group are none that anybody wrote.
