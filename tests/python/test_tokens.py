@@ -86,6 +86,30 @@ def test_every_dtype_becomes_int64(tmp_path, dtype):
     assert windows[0]["tokens"].tolist() == values.tolist()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_windows_that_end_in_another_block_than_they_begin_in_are_whole(tmp_path, workers):
+    # Held in blocks of 1 MiB, which are 262,144 of these; windows of 1,000 lie across their ends.
+    stream = RNG.integers(0, 1 << 31, 600_000).astype(np.uint32)
+    stream.tofile(tmp_path / "x.bin")
+    path = tmp_path / "x.bin"
+    for length in (1_000, 300_000):
+        options = {"dtype": "uint32", "length": length, "windows": "sequential"}
+        windows = feedline.tokens(path, targets=False, **options)
+        loader = feedline.Loader(windows, batch_size=7, num_workers=workers)
+        found = np.concatenate([batch for (batch,) in loader])
+        assert (found == stream.reshape(-1, length)).all()
+
+
+def test_a_held_file_that_changes_before_it_was_read_is_an_error_of_its_windows(tmp_path):
+    path = tmp_path / "x.bin"
+    np.arange(60_000, dtype=np.uint16).tofile(path)
+    windows = feedline.tokens(path, length=100, windows="sequential")
+    with path.open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(SampleError, match="has changed since it was opened"):
+        next(iter(feedline.Loader(windows, batch_size=4)))
+
+
 def test_a_file_too_large_to_be_held_is_read_window_by_window(tmp_path):
     path = tmp_path / "large.bin"
     stream = np.arange(140_000_000, dtype=np.uint32).astype(np.uint16)

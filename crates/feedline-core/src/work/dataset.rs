@@ -80,6 +80,13 @@ pub trait Dataset: Send + Sync + 'static {
         None
     }
 
+    /// Told that these samples are made next, one after the other: a dataset in memory may begin to fetch them, so that
+    /// the processor need not wait for each. Datasets that make a sample of several of another's tell that one; what it
+    /// does changes nothing but time.
+    fn prefetch(&self, indices: &mut dyn Iterator<Item = SampleIndex>) {
+        let _ = indices;
+    }
+
     /// A number proportional to the sample's cost, such as its file's size. Policies that order by
     /// cost use it until they have measured the sample.
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
@@ -131,6 +138,9 @@ impl<D: Dataset + ?Sized> Dataset for Arc<D> {
     }
     fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
         (**self).only(fields)
+    }
+    fn prefetch(&self, indices: &mut dyn Iterator<Item = SampleIndex>) {
+        (**self).prefetch(indices);
     }
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         (**self).cost_hint(index)
@@ -368,18 +378,7 @@ impl<'a> Sample<'a> {
     ) -> Result<(), WriteError> {
         let field = self.find(field)?;
         let declared = self.field(field);
-        let size = declared.dtype().size();
-        let fits = shape.iter().try_fold(size, |n, axis| n.checked_mul(*axis)) == Some(bytes.len())
-            && match declared.form() {
-                Form::Fixed { shape: expected } => expected == shape,
-                Form::Ragged { shape: expected, rule } => {
-                    expected.len() == shape.len()
-                        && expected.iter().zip(shape).all(|(e, s)| e.is_none_or(|e| e == *s))
-                        && rule.admits(shape)
-                }
-                Form::Bytes { .. } => shape.len() == 1,
-            };
-        if !fits {
+        if self.fitting(field, shape) != Some(bytes.len()) {
             return Err(self.wrong_shape(field, shape));
         }
         if let Form::Bytes { text: true } = declared.form() {
@@ -387,6 +386,43 @@ impl<'a> Sample<'a> {
         }
         self.slot(field, bytes.len(), Some(shape)).copy_from_slice(bytes);
         Ok(())
+    }
+
+    /// The place of a value of the given shape, to be written in place: [`view`](Sample::view) for values whose length
+    /// is known only when they are made. What it holds before is unspecified. Text has none, as it is checked.
+    pub fn view_shaped<T: Element>(
+        &mut self,
+        field: impl FieldKey,
+        shape: &[usize],
+    ) -> Result<&mut [T], WriteError> {
+        let field = self.find(field)?;
+        let declared = self.field(field);
+        if !T::is(declared.dtype()) {
+            return Err(self.wrong_dtype(field, T::DTYPE));
+        }
+        if let Form::Bytes { text: true } = declared.form() {
+            return Err(WriteError::NoSlot { field: declared.name().to_string() });
+        }
+        let Some(bytes) = self.fitting(field, shape) else {
+            return Err(self.wrong_shape(field, shape));
+        };
+        Ok(bytemuck::cast_slice_mut(self.slot(field, bytes, Some(shape))))
+    }
+
+    /// How many bytes a value of this shape has; `None` where the field's values have other shapes.
+    fn fitting(&self, field: usize, shape: &[usize]) -> Option<usize> {
+        let declared = self.field(field);
+        let fits = match declared.form() {
+            Form::Fixed { shape: expected } => expected == shape,
+            Form::Ragged { shape: expected, rule } => {
+                expected.len() == shape.len()
+                    && expected.iter().zip(shape).all(|(e, s)| e.is_none_or(|e| e == *s))
+                    && rule.admits(shape)
+            }
+            Form::Bytes { .. } => shape.len() == 1,
+        };
+        let size = declared.dtype().size();
+        shape.iter().try_fold(size, |n, axis| n.checked_mul(*axis)).filter(|_| fits)
     }
 
     /// Writes raw bytes: to a field of bytes or text, or the elements of a fixed field in native

@@ -68,17 +68,24 @@ impl Dataset for TokenDocuments {
 
     fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
         let sequences = self.sequences(sample.index()).ok_or("there is no such document")?;
+        // Only here is the place known, so tokens are loaded here rather than in `load`.
         sample.begin(Stage::Load);
         let total = sequences.iter().map(|(_, len)| *len as usize).sum();
-        let mut tokens = vec![0; total];
-        let mut rest = &mut *tokens;
+        let mut rest = sample.view_shaped::<i64>(0, &[total])?;
         for (start, len) in sequences {
             let (here, behind) = rest.split_at_mut(*len as usize);
             self.shards.read(*start, here)?;
             rest = behind;
         }
-        sample.begin(Stage::Decode);
-        Ok(sample.put(0, &tokens)?)
+        Ok(())
+    }
+
+    fn prefetch(&self, indices: &mut dyn Iterator<Item = SampleIndex>) {
+        for index in indices {
+            for (start, len) in self.sequences(index).unwrap_or(&[]) {
+                self.shards.prefetch(*start, *len as usize);
+            }
+        }
     }
 
     fn known_length(&self, index: SampleIndex, _field: usize) -> Option<u64> {
