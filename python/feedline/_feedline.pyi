@@ -1025,6 +1025,11 @@ def predict(calibration: str, setting: str) -> str:
     What a loader does at a setting.
     """
 
+def predict_results(folder: str | PathLike[str], other: str) -> str:
+    """
+    What the loaders of a folder of results would do at a setting that was not measured.
+    """
+
 def read_volume_file(
     path: str | PathLike[str], settings: "dict[str, object]"
 ) -> tuple[
