@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use feedline_core::{Cause, DType, Dataset, Field, Ragged, Sample, SampleIndex, Stage};
 
+use super::megatron::MegatronIndex;
 use super::shard::{TokenOptions, TokenShards, wrong};
 use crate::{SourceError, escaped};
 
@@ -28,6 +29,8 @@ impl TokenDocuments {
                     "there is no .idx beside it, which says where documents are; take windows";
                 return Err(wrong(path, what.to_string()));
             };
+            check(&index, shards.first(number + 1) - shards.first(number))
+                .map_err(|what| wrong(&path.with_extension("idx"), what))?;
             let (first, before) = (shards.first(number), sequences.len() as u64);
             sequences.extend(index.sequences.iter().map(|(start, len)| (first + start, *len)));
             let ends = index.documents.len().saturating_sub(1);
@@ -55,6 +58,31 @@ impl TokenDocuments {
     pub fn length(&self, index: SampleIndex) -> Option<u64> {
         Some(self.sequences(index)?.iter().map(|(_, len)| u64::from(*len)).sum())
     }
+}
+
+/// Refuses documents that would be another shard's, or take more memory than the shard, which has so many tokens.
+fn check(index: &MegatronIndex, tokens: u64) -> Result<(), String> {
+    match index.documents.first() {
+        Some(0) => {}
+        Some(first) => {
+            return Err(format!(
+                "its first document begins with sequence {first}, not with 0, so the sequences before it are in none; write \
+                 the index again"
+            ));
+        }
+        None => return Err("it lists no documents; take windows, or write it again".to_string()),
+    }
+    for (number, ends) in index.documents.windows(2).enumerate() {
+        let sequences = &index.sequences[ends[0] as usize..ends[1] as usize];
+        let sum: u64 = sequences.iter().map(|(_, length)| u64::from(*length)).sum();
+        if sum > tokens {
+            return Err(format!(
+                "document {number} is said to have {sum} tokens, and the .bin has {tokens}: its sequences overlap; write \
+                 the index again"
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl Dataset for TokenDocuments {

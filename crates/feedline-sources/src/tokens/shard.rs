@@ -149,10 +149,16 @@ impl TokenShards {
             };
             let first = dtype.or(said).unwrap_or(TokenType::U16);
             if let Some(said) = said.filter(|said| *said != first) {
-                return Err(wrong(
-                    path,
-                    format!("it holds {}, not {}; leave out dtype", said.name(), first.name()),
-                ));
+                let (holds, other) = (said.name(), first.name());
+                let what = match (options.dtype, paths.first()) {
+                    (None, Some(before)) => format!(
+                        "it holds {holds}, and `{}` before it {other}; shards of one stream hold one dtype: write them again, \
+                         or open them apart",
+                        before.display()
+                    ),
+                    _ => format!("it holds {holds}, not {other}; leave out dtype"),
+                };
+                return Err(wrong(path, what));
             }
             dtype = Some(first);
             let size = first.size() as u64;
