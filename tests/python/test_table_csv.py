@@ -212,3 +212,11 @@ def test_files_without_rows_and_odd_headers_are_told_apart(tmp_path):
         feedline.csv(written(tmp_path, "a,b,a\n1,2,3\n"))
     with pytest.raises(ValueError, match="quote in cell 1 of its header"):
         feedline.csv(written(tmp_path, 'a,"b\n1,2\n'))
+
+
+def test_lines_that_end_in_a_carriage_return_alone_are_refused(tmp_path):
+    for text in ("a,b\r1,2\r3,4\r", '"a","b"\r1,2\n'):
+        with pytest.raises(ValueError, match=r"behind `b` in its header .*; convert them to"):
+            feedline.csv(written(tmp_path, text))
+    quoted = feedline.csv(written(tmp_path, '"a\r\nb",c\r\n1,2\r\n'))
+    assert rows_of(quoted) == [{"a\r\nb": 1, "c": 2}]

@@ -215,6 +215,14 @@ fn header(
         name.map_err(|_| damaged(format!("the name of column {cell}, on line 1, is not UTF-8")))
     };
     let names = (0..split.cells.len()).map(name).collect::<Result<Vec<_>, _>>()?;
+    let breaks_off = |name: &String| name.replace("\r\n", "").contains('\r');
+    if let Some(name) = names.iter().find(|name| breaks_off(name)) {
+        let first = name.split('\r').next().unwrap_or_default();
+        return Err(damaged(format!(
+            "behind `{first}` in its header there is a carriage return without a line feed: lines that end so are not told \
+             apart; convert them to \\n, as `tr '\\r' '\\n'` does"
+        )));
+    }
     if let Some((i, twice)) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name))
     {
         return Err(damaged(format!(
