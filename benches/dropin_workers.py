@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 WORKERS = 8
 
 
-class Sleepy(Dataset):
+class Sleepy(Dataset[int]):
     """Samples that take some seconds each, by their index."""
 
     def __init__(self, seconds: np.ndarray) -> None:

@@ -94,8 +94,8 @@ def sample_error(failed: Failed, epoch: int, first: int) -> SampleError:
         why = lines[-1] if lines else why
         try:
             failed.why.reraise()
-        except Exception as error:
-            cause = error
+        except Exception as raised:
+            cause = raised
     error = SampleError(
         f"sample {failed.index} failed in stage load (epoch {epoch}): {why}",
         index=failed.index if isinstance(failed.index, int) else -1,

@@ -48,7 +48,7 @@ from feedline.torch.workers.offer import Made
 from feedline.torch.workers.stacking import collate_in_own_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from feedline.torch.dataloader import DataLoader
     from feedline.torch.iterators.diary import Diary
@@ -341,7 +341,7 @@ class _Desk:
     ) -> None:
         self._worker_id = worker_id
         self._results = results
-        self.receive = tasks.get
+        self.receive: Callable[[], Any] = tasks.get
         self.is_over = over.is_set
 
     def send(self, number: Any, data: Any, took: tuple[int, int, int]) -> None:  # noqa: ANN401

@@ -67,12 +67,13 @@ class WorkerBoard:
         place = self.load(offer.cell)
         if not place:
             place = self._made(offer.cell, size, mark)
-        if bytes(memoryview(self._end.open_place(place, HEAD))[:8]) != mark:
+        head: Any = self._end.open_place(place, HEAD)
+        if bytes(memoryview(head)[:8]) != mark:
             return None
         return fields_in(self._end.open_place(place, size), layout, rows)
 
     def _made(self, cell: int, size: int, mark: bytes) -> int:
-        memory = self._end.allocate(size)
+        memory: Any = self._end.allocate(size)
         view = memoryview(memory)
         view[:8], view[8:16] = mark, size.to_bytes(8, "little")
         # Lent before it is told: the main process may give it back at any time after.
@@ -101,7 +102,7 @@ class HubBoard:
             place = self.load(offer.cell)
             if place and self._hub.owner(place) == dead:
                 # Two loans of what was lent once: who would count them is gone.
-                head = self._hub.borrow(place, HEAD)
+                head: Any = self._hub.borrow(place, HEAD)
                 size = int.from_bytes(memoryview(head)[8:16], "little")
                 self._secured[offer.serial] = self._hub.borrow(place, size)
 

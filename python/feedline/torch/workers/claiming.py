@@ -167,8 +167,6 @@ class Maker:
                 data = dataset.__getitems__(offer.index)
         else:
             samples, failed = self._samples(claim, dataset)
-            if failed and terms.on_error == "raise":
-                failed[0].why.reraise()
             data = list(samples.values())
         self._note_nothing()
         fetched = perf_counter_ns()
@@ -201,7 +199,7 @@ class Maker:
             note_nothing(self._board, self._worker)
 
     def _samples(self, claim: Claim, dataset: Any) -> tuple[dict[int, Any], list[Failed]]:  # noqa: ANN401
-        """Make the samples of a unit; if errors are raised, up to the first."""
+        """Make the samples of a unit; if errors are to be raised, up to the first."""
         offer, policy = claim.offer, self._terms.on_error
         samples: dict[int, Any] = {}
         failed: list[Failed] = []
@@ -213,6 +211,8 @@ class Maker:
                     samples[position] = self._sample(offer, position, index, dataset)
                     continue
                 except Exception:
+                    if policy == "raise" and not offer.unit:
+                        raise  # as torch's fetcher does
                     why = ExceptionWrapper(where=self._where)
             replaced_by = None
             if policy == "replace":
