@@ -106,7 +106,7 @@ def main() -> None:
         unit="batches",
         require=["feedline, threads/torch>=4", "feedline, processes/torch>=1.5"],
     )
-    slow = stragglers(bench.size(8192, 512))
+    slow = stragglers(bench.size(16_384, 512))
     for in_order, require in (
         (True, ["feedline/torch>=1.15", "of_even:feedline>=0.95"]),
         (False, ["feedline/torch>=0.97"]),
@@ -118,7 +118,7 @@ def main() -> None:
                 "torch": epoch(TorchLoader, slow, in_order=in_order),
                 "feedline": epoch(DataLoader, slow, in_order=in_order, assignment="dynamic"),
             },
-            rounds=5,
+            rounds=6,
             require=require,
         )
     pictures = Pictures(128, bench.size(4096, 512))

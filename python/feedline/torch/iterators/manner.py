@@ -40,6 +40,7 @@ def collate_anywhere(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     Examples
     --------
+    >>> from feedline.torch import DataLoader, collate_anywhere
     >>> @collate_anywhere
     ... def as_it_is(samples):
     ...     return samples
