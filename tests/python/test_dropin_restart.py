@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -259,8 +258,8 @@ def children():
 
 
 def killed_at_random(assignment, length, kills, seed):
-    """An epoch during which random workers are killed at random moments."""
-    draws, done, over = random.Random(seed), [0], threading.Event()
+    """An epoch during which random workers are killed, as often for each stretch of samples."""
+    draws, done, found = random.Random(seed), 0, []
     loader = DataLoader(
         Slow(length),
         batch_size=16,
@@ -269,33 +268,25 @@ def killed_at_random(assignment, length, kills, seed):
         on_worker_death="restart",
     )
     batches = iter(loader)
-
-    def kill():
-        while done[0] < kills and not over.is_set():
-            worker = draws.choice(batches._workers)
-            if worker.is_alive():
-                os.kill(worker.pid, signal.SIGKILL)
-                done[0] += 1
-            time.sleep(draws.uniform(0, 2 * length * 0.001 / 4 / kills))
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        found = torch.cat(
-            [labels for rows, labels in batches if bool((rows[:, 9] == labels).all())]
-        )
-    finally:
-        over.set()
-        killer.join()
-    assert found.tolist() == list(range(length))
-    return done[0]
+    for rows, labels in batches:
+        assert bool((rows[:, 9] == labels).all())
+        found += labels.tolist()
+        while done < kills * len(found) // length and done < kills:
+            time.sleep(draws.uniform(0, 0.002))
+            alive = [worker for worker in batches._workers if worker.is_alive()]
+            if not alive:
+                break
+            os.kill(draws.choice(alive).pid, signal.SIGKILL)
+            done += 1
+    assert found == list(range(length))
+    return done
 
 
 @assigned
 def test_workers_killed_at_random_cost_no_sample_and_leave_nothing(assignment):
     killed_at_random(assignment, 64, 2, seed=0)
     before = resources()
-    assert killed_at_random(assignment, 1600, 30, seed=1) > 20
+    assert killed_at_random(assignment, 1600, 30, seed=1) == 30
     assert resources() == before
 
 
@@ -305,5 +296,5 @@ def test_workers_killed_at_random_cost_no_sample_and_leave_nothing(assignment):
 def test_five_hundred_kills_over_fifty_thousand_samples(assignment):
     killed_at_random(assignment, 64, 2, seed=0)
     before = resources()
-    assert killed_at_random(assignment, 50_000, 500, seed=2) >= 400
+    assert killed_at_random(assignment, 50_000, 500, seed=2) == 500
     assert resources() == before
