@@ -87,6 +87,16 @@ def in_order(batches: Iterable[Batch]) -> str:
     return found.finish()
 
 
+def in_format(batches: Iterable[Batch]) -> str:
+    """The same with the dtypes of the format torch: int64 and float32."""
+
+    def formatted(values: Any) -> np.ndarray:  # noqa: ANN401 - an array or a tensor
+        array = np.asarray(values)
+        return array.astype(np.float32 if array.dtype.kind == "f" else np.int64)
+
+    return in_order({name: formatted(batch[name]) for name in batch} for batch in batches)
+
+
 # Sides
 
 
@@ -182,7 +192,9 @@ def as_it_is(batch: Any) -> Any:  # noqa: ANN401 - a batch of any kind
     return batch
 
 
-def chosen_rows(dataset: Dataset, orders: Orders) -> Side:
+def chosen_rows(
+    dataset: Dataset, orders: Orders, check: Callable[[Iterable[Batch]], str] = in_order
+) -> Side:
     """Rows in feedline's order, without workers."""
 
     def side(run: Run) -> Outcome:
@@ -196,7 +208,7 @@ def chosen_rows(dataset: Dataset, orders: Orders) -> Side:
             drain(loader)
         run.stop()
         sampler.order = orders.checked
-        return Outcome(orders.timed * orders.samples, in_order(loader))
+        return Outcome(orders.timed * orders.samples, check(loader))
 
     return side
 
@@ -237,8 +249,8 @@ def memory_table(bench: Bench, path: Path, orders: Orders) -> None:
     bench.hold(
         title,
         {
-            "datasets, format torch": chosen_rows(Formatted(path), once),
-            "feedline, 2 workers": ours(path, once, in_order, once.part),
+            "datasets, format torch": chosen_rows(Formatted(path), once, in_format),
+            "feedline, 2 workers": ours(path, once, in_format, once.part),
         },
         unit="rows",
         rounds=3,

@@ -161,6 +161,11 @@ def feedline_side(pipeline: feedline.Volumes, orders: Orders, row_bytes: int | N
     return side
 
 
+def one_epoch(samples: int) -> Orders:
+    """One timed epoch of single samples whose order does not matter."""
+    return Orders(batch_size=1, timed=1, part=samples, epochs=[])
+
+
 def bytes_asked() -> int:
     """How many bytes this process has asked the system for, from the page cache or the disk."""
     for line in Path("/proc/self/io").read_text().splitlines():
@@ -289,7 +294,6 @@ def gzip_table(bench: Bench, folder: Path) -> None:
             "feedline": feedline_side(pipeline, orders),
         },
         unit="patches",
-        rounds=3,
         require=["feedline/torch + nibabel>=7", "feedline/torch + nibabel, indexed_gzip>=4"],
     )
     kept = sum(path.stat().st_size for path in (folder / "cache").rglob("*") if path.is_file())
@@ -435,33 +439,31 @@ def augment_table(bench: Bench, folder: Path) -> None:
         return Outcome(patches, seen(made["image"].numpy(), made["segmentation"][0].numpy()))
 
     def feedlines(run: Run) -> Outcome:
-        # Nothing is made before the clock runs; what is made ahead of the next epoch counts.
         loader = ours(pipeline, 1, workers=1, seed=next(seeds))
-        run.start()
-        for image, mask in loader:
-            made = image, mask
-        run.stop()
-        return Outcome(patches, seen(made[0][0].numpy(), made[1][0].numpy()))
+        time_epochs(run, loader, one_epoch(patches))
+        image, mask = next(iter(loader))
+        return Outcome(patches, seen(image[0].numpy(), mask[0].numpy()))
 
     bench.hold(
         f"nnU-Net's training transforms of a {PATCH}x{PATCH}x{PATCH} patch with mask, float32, "
         "one worker of one thread",
         {"batchgeneratorsv2": theirs, "feedline": feedlines},
         unit="patches",
-        rounds=5,
         require=["cpu_per_item:batchgeneratorsv2/feedline>=5"],
     )
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """torch with one thread, as in a worker."""
-    before = torch.get_num_threads()
+    """torch and SimpleITK with one thread, as in a worker."""
+    before = torch.get_num_threads(), sitk.ProcessObject.GetGlobalDefaultNumberOfThreads()
     torch.set_num_threads(1)
+    sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(before[0])
+        sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(before[1])
 
 
 # Resampling
@@ -537,13 +539,10 @@ def spacing_table(bench: Bench, folder: Path) -> None:
         return side
 
     def feedlines(run: Run) -> Outcome:
-        # Nothing is made before the clock runs; what is made ahead of the next epoch counts.
         loader = ours(pipeline, 1, workers=1)
-        run.start()
-        for batch in loader:
-            made = batch
-        run.stop()
+        time_epochs(run, loader, one_epoch(times))
         # Behind each field are its sizes, as volumes may have different ones.
+        made = next(iter(loader))
         result = made[0][0, 0].numpy(), made[2][0].numpy()
         agree(result, wanted, "feedline")
         return Outcome(times, seen(*result))
@@ -556,7 +555,6 @@ def spacing_table(bench: Bench, folder: Path) -> None:
             "feedline": feedlines,
         },
         unit="volumes",
-        rounds=5,
         require=[
             "cpu_per_item:MONAI, Spacingd/feedline>=10",
             "cpu_per_item:SimpleITK/feedline>=3.5",
@@ -565,12 +563,21 @@ def spacing_table(bench: Bench, folder: Path) -> None:
 
 
 def main() -> None:
+    tables = {
+        "nrrd": nrrd_table,
+        "gzip": gzip_table,
+        "raw": raw_table,
+        "augment": augment_table,
+        "spacing": spacing_table,
+    }
     bench = Bench(
-        "volumes", "CT and MR volumes against pynrrd, SimpleITK, nibabel, MONAI and others"
+        "volumes",
+        "CT and MR volumes against pynrrd, SimpleITK, nibabel, MONAI and others",
+        list(tables),
     )
-    for table in (nrrd_table, gzip_table, raw_table, augment_table, spacing_table):
+    for name in bench.tables:
         with tempfile.TemporaryDirectory(prefix="feedline-bench-") as folder:
-            table(bench, Path(folder))
+            tables[name](bench, Path(folder))
             opened.cache_clear()
             mapped.cache_clear()
     bench.close()

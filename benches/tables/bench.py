@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Bench:
     """Holds the contests of one table and says at the end how they went."""
 
-    def __init__(self, name: str, about: str) -> None:
+    def __init__(self, name: str, about: str, tables: Sequence[str] = ()) -> None:
         parser = argparse.ArgumentParser(description=about)
         parser.add_argument(
             "--quick",
@@ -42,7 +42,16 @@ class Bench:
             action="store_true",
             help="fail if a requirement is not reached, not only if outputs differ",
         )
+        if tables:
+            parser.add_argument(
+                "--only",
+                action="append",
+                choices=tables,
+                metavar="NAME",
+                help=f"one table: {', '.join(tables)} (can be repeated)",
+            )
         arguments = parser.parse_args()
+        self.tables: Sequence[str] = getattr(arguments, "only", None) or tables
         self.quick: bool = arguments.quick
         self._strict: bool = arguments.strict
         self._held: list[Comparison] = []

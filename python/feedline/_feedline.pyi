@@ -62,6 +62,7 @@ __all__ = [
     "open_tokens",
     "pack_sequences",
     "predict",
+    "predict_results",
     "read_volume_file",
     "sequence_lengths",
     "text_unicode_version",
@@ -691,14 +692,32 @@ class TransportEnd:
         """
         Memory that goes to the main process without a copy when it is sent.
         """
+    def exchange(
+        self, /, cell: SupportsIndex, expected: SupportsIndex, value: SupportsIndex
+    ) -> bool:
+        """
+        Puts a value into a cell if another is there; whether it was.
+        """
     def fileno(self, /) -> int:
         """
         The descriptor to duplicate for the worker's process.
+        """
+    def lend(self, /, memory: SharedBytes) -> int:
+        """
+        Lends memory of this end's to the main process; its place.
+        """
+    def load(self, /, cell: SupportsIndex) -> int:
+        """
+        What is in a cell.
         """
     @staticmethod
     def open(fd: SupportsIndex, worker: SupportsIndex) -> TransportEnd:
         """
         The end of a hub whose descriptor was passed to this process, and which is taken over.
+        """
+    def open_place(self, /, place: SupportsIndex, nbytes: SupportsIndex) -> SharedBytes:
+        """
+        Memory that some worker has lent, by its place, to be written to.
         """
     def receive(self, /, timeout: SupportsFloat | SupportsIndex | None = None) -> bytes | None:
         """
@@ -707,6 +726,14 @@ class TransportEnd:
     def send(self, /, payload: Buffer, buffers: SupportsGetItem[int, Buffer]) -> None:
         """
         Sends a payload with its buffers; waits while there is no room.
+        """
+    def store(self, /, cell: SupportsIndex, value: SupportsIndex) -> None:
+        """
+        Puts a value into a cell.
+        """
+    def take_back(self, /, place: SupportsIndex) -> None:
+        """
+        Takes memory back that was lent and that the main process was not told of.
         """
     @property
     def worker(self, /) -> int:
@@ -719,10 +746,33 @@ class TransportHub:
     """
     The main process's side of the transport.
     """
-    def __new__(cls, /, workers: SupportsIndex) -> TransportHub: ...
+    def __new__(cls, /, workers: SupportsIndex, spares: SupportsIndex = 0) -> TransportHub: ...
+    def borrow(self, /, place: SupportsIndex, nbytes: SupportsIndex) -> SharedBytes:
+        """
+        Memory that its worker has lent, by its place.
+        """
+    @property
+    def cells(self, /) -> int:
+        """
+        How many cells there are.
+        """
     def close(self, /) -> None:
         """
         Lets go of all memory that is not viewed any more. Never waits.
+        """
+    def exchange(
+        self, /, cell: SupportsIndex, expected: SupportsIndex, value: SupportsIndex
+    ) -> bool:
+        """
+        Puts a value into a cell if another is there; whether it was.
+        """
+    def load(self, /, cell: SupportsIndex) -> int:
+        """
+        What is in a cell.
+        """
+    def owner(self, /, place: SupportsIndex) -> int | None:
+        """
+        The worker whose memory is at a place, if it is anybody's.
         """
     def receive(
         self, /, timeout: SupportsFloat | SupportsIndex | None = None
@@ -731,9 +781,17 @@ class TransportHub:
         Waits for a message of any worker: its number, the payload and the buffers; None after `timeout`
         seconds, or when the hub is closed.
         """
+    def replace(self, /, worker: SupportsIndex) -> int:
+        """
+        A number for the replacement of a worker whose process has ended.
+        """
     def send(self, /, worker: SupportsIndex, payload: Buffer) -> None:
         """
         Sends a payload to a worker. Never waits.
+        """
+    def store(self, /, cell: SupportsIndex, value: SupportsIndex) -> None:
+        """
+        Puts a value into a cell.
         """
     def worker_end(self, /, worker: SupportsIndex) -> TransportEnd:
         """
@@ -1023,6 +1081,11 @@ def pack_sequences(
 def predict(calibration: str, setting: str) -> str:
     """
     What a loader does at a setting.
+    """
+
+def predict_results(folder: str | PathLike[str], other: str) -> str:
+    """
+    What the loaders of a folder of results would do at a setting that was not measured.
     """
 
 def read_volume_file(

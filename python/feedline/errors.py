@@ -54,7 +54,8 @@ class SampleError(BatchError):
     stage
         ``"load"``, ``"decode"`` or ``"transform"``.
     failure
-        ``"error"``, ``"panic"`` or ``"timeout"``.
+        ``"error"``, ``"panic"``, ``"timeout"``, or ``"death"`` of the worker processes that were at
+        it.
     replaced_by
         The index of the sample that took its place, with ``on_error="replace"``.
 

@@ -13,6 +13,7 @@ from feedline.recipes import Recipe
 from feedline.tables import names, native, table_settings
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
 __all__ = ["huggingface"]
@@ -27,15 +28,16 @@ def huggingface(
     ragged: Literal["longest", "packed"] = "longest",
     fill: float = 0,
     buffer: int | str = "1GiB",
+    image_root: str | os.PathLike[str] | None = None,
     named: bool = True,
 ) -> Pipeline:
     """Read the rows of a ``datasets.Dataset``, on disk or in memory; batches are dicts by column.
 
-    The dataset's Arrow data is read natively, where it is: a dataset that is mapped from disk stays
-    on disk. Rows are those of ``dataset[i]``: after ``select``, ``shuffle``, ``filter``,
-    ``train_test_split`` and the like, and with the columns that ``set_format`` and
-    ``select_columns`` leave. Its own transforms (``set_transform``) are not run; use
-    `Pipeline.map`.
+    The dataset's Arrow data is read natively. Of a dataset on disk no more than `buffer` bytes are
+    read into memory; a larger one is read where ``datasets`` has mapped it. Rows are those of
+    ``dataset[i]``: after ``select``, ``shuffle``, ``filter``, ``train_test_split`` and the like,
+    and with the columns that ``set_format`` and ``select_columns`` leave. Its own transforms
+    (``set_transform``) are not run; use `Pipeline.map`.
 
     Class labels are int64, and their names the pipeline's `classes`. Images are their encoded
     bytes, which ``.images("image")`` decodes. Lists of numbers are ragged fields. What other
@@ -51,7 +53,11 @@ def huggingface(
         As for `feedline.parquet`.
     buffer
         Numbers that take no more bytes are laid out in memory row by row, which makes shuffled
-        rows several times as fast.
+        rows several times as fast. Data on disk of no more bytes is read from its files as rows are
+        wanted, and kept. Of more, rows are read through the mapping, each time after checking that
+        the file has not changed.
+    image_root
+        The folder that images must be in which rows name by their path; by default any.
 
     Returns
     -------
@@ -88,7 +94,7 @@ def huggingface(
         chosen = getattr(dataset, "_format_columns", None)
         columns = list(dataset.column_names) if chosen is None else list(chosen)
     settings = table_settings(
-        names("columns", columns), nulls, null_flags, ragged, fill, buffer, None
+        names("columns", columns), nulls, null_flags, ragged, fill, buffer, None, image_root
     )
     return _rows(dataset, settings, _arguments.flag("named", named))
 

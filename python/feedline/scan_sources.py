@@ -56,7 +56,7 @@ def volumes(
         folder (``$XDG_CACHE_HOME``).
     max_bytes
         The most bytes of a file's voxels that may be in memory: those that a patch needs, or all
-        of them. More is an error of its sample.
+        of them, and what operations make of them. More is an error of its sample.
     progress
         Whether to count files on standard error while headers are read: on a terminal as they are
         counted, elsewhere by a line every ten seconds.

@@ -29,15 +29,17 @@ def parquet(
     fill: float = 0,
     shuffle_window: int | None = None,
     buffer: int | str = "1GiB",
+    image_root: str | os.PathLike[str] | None = None,
     named: bool = True,
     progress: bool = False,
 ) -> Pipeline:
     """Read rows of Parquet files; batches are dicts by column.
 
     Numbers keep their dtype; dates, times and timestamps are integers in the column's unit (since
-    1970, UTC); decimals are float64; strings are text, binary data is bytes, dictionaries are what
-    they stand for. Lists of numbers are ragged fields, fixed-size lists arrays. The children of a
-    struct are columns ``name.child``; a struct of ``bytes`` and ``path`` is the bytes of an image.
+    1970, UTC; times of seconds are kept in milliseconds by Parquet); decimals are float64; strings
+    are text, binary data is bytes, dictionaries are what they stand for. Lists of numbers are
+    ragged fields, fixed-size lists arrays. The children of a struct are columns ``name.child``; a
+    struct of ``bytes`` and ``path`` is the bytes of an image.
 
     Nothing but the footers is read when files are opened. A table that takes no more than `buffer`
     bytes of memory is decoded once, by all workers, and its rows are shuffled exactly. Of larger
@@ -68,6 +70,10 @@ def parquet(
     buffer
         How many bytes of decoded rows may be kept in memory. A loader's `memory` does not cover
         them: they come on top.
+    image_root
+        The folder that files must be in which rows name: the ``path`` of an image without bytes.
+        By default that of the table's own file. Files of more than 256 MiB, pipes and devices are
+        refused.
     named
         Whether samples and batches are dicts by column rather than tuples.
     progress
@@ -103,7 +109,9 @@ def parquet(
     ...     print(batch["x"], batch["word"])
     [1.5 nan 2.5] ['a', 'bc', 'd']
     """
-    settings = table_settings(columns, nulls, null_flags, ragged, fill, buffer, shuffle_window)
+    settings = table_settings(
+        columns, nulls, null_flags, ragged, fill, buffer, shuffle_window, image_root
+    )
     found = files("parquet", paths)
     stages = (f"parquet({_shown(paths)})",)
     named = _arguments.flag("named", named)
@@ -127,6 +135,7 @@ def arrow(
     fill: float = 0,
     shuffle_window: int | None = None,
     buffer: int | str = "1GiB",
+    image_root: str | os.PathLike[str] | None = None,
     named: bool = True,
     progress: bool = False,
 ) -> Pipeline:
@@ -145,6 +154,8 @@ def arrow(
         pyarrow, a frame of pandas or polars.
     columns, nulls, null_flags, ragged, fill, shuffle_window, buffer, named, progress
         As for `feedline.parquet`.
+    image_root
+        As for `feedline.parquet`; by default rows in memory may name files anywhere.
 
     Returns
     -------
@@ -170,7 +181,9 @@ def arrow(
     ...     print(batch["x"], batch["tags"].tolist(), batch["tags_lengths"].ravel())
     [1 2 3] [[1.0, 0.0], [0.0, 0.0], [2.0, 3.0]] [1 0 2]
     """
-    settings = table_settings(columns, nulls, null_flags, ragged, fill, buffer, shuffle_window)
+    settings = table_settings(
+        columns, nulls, null_flags, ragged, fill, buffer, shuffle_window, image_root
+    )
     named = _arguments.flag("named", named)
     progress = _arguments.flag("progress", progress)
     if hasattr(source, "__arrow_c_stream__"):
@@ -416,6 +429,7 @@ def table_settings(
     fill: float,
     buffer: int | str,
     shuffle_window: int | None,
+    image_root: str | os.PathLike[str] | None,
 ) -> dict[str, Any]:
     """Return what all tables take, as the extension module takes it."""
     if shuffle_window is not None:
@@ -428,6 +442,7 @@ def table_settings(
         "fill": float(_arguments.real("fill", fill)),
         "buffer": _arguments.size("buffer", buffer),
         "shuffle_window": shuffle_window,
+        "image_root": None if image_root is None else str(Path(image_root).absolute()),
     }
 
 

@@ -122,9 +122,6 @@ class TextOperations(PipelineBase):
         FileNotFoundError
             If there is no such file.
         """
-        if isinstance(tokenizer, Vocabulary):
-            made = self.vocabulary(tokenizer, field=field, dtype=dtype)
-            return made if max_length is None else made.truncate(max_length)
         if max_length is not None:
             max_length = _arguments.whole("max_length", max_length, 0)
             if truncation is False:
@@ -134,10 +131,15 @@ class TextOperations(PipelineBase):
         if truncation not in sides:
             msg = f'truncation must be "right", "left" or a truth value, got {truncation!r}'
             raise ValueError(msg)
+        side = cast(Literal["right", "left"], sides[truncation])
+        add_special_tokens = _arguments.flag("add_special_tokens", add_special_tokens)
+        if isinstance(tokenizer, Vocabulary):
+            made = self.vocabulary(tokenizer, field=field, dtype=dtype)
+            if max_length is None:
+                return made
+            return made.truncate(max_length, side=side, field=field)
         encoder = _tokenizer_of(tokenizer)._replace(
-            add_special_tokens=_arguments.flag("add_special_tokens", add_special_tokens),
-            max_length=max_length,
-            left=sides[truncation] == "left",
+            add_special_tokens=add_special_tokens, max_length=max_length, left=side == "left"
         )
         told = encoder.name if max_length is None else f"{encoder.name}, max_length={max_length}"
         return self._encoded_by("tokenize", told, encoder, field, dtype)
@@ -446,8 +448,12 @@ def _tokenizer_of(given: Any) -> _Tokenizer:  # noqa: ANN401 - checked
     if isinstance(given, (str, os.PathLike)):
         path = Path(given)
         path = path / "tokenizer.json" if path.is_dir() else path
-        made = _Tokenizer(path.read_text(encoding="utf-8"), repr(path.name), None)
-        return made._replace(pad=_pad_of(made))
+        try:
+            made = _Tokenizer(path.read_text(encoding="utf-8"), repr(path.name), None)
+            return made._replace(pad=_pad_of(made))
+        except ValueError as error:
+            msg = f"`{path}`: {error}"
+            raise ValueError(msg) from error
     backend = getattr(given, "backend_tokenizer", None)
     if backend is not None:
         pad = getattr(given, "pad_token_id", None)

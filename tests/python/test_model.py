@@ -223,6 +223,23 @@ def test_measurements_predict_other_settings(tmp_path):
     assert fast["torch.waiting_share"] > 0.9
 
 
+def test_python_predicts_from_measurements_what_the_command_does(tmp_path):
+    (tmp_path / "results.jsonl").write_text(results())
+    told = figures("predict", tmp_path, "--workers", 2, "--batch-size", 32, "--step", "80ms")
+    found = model.predict(tmp_path, workers=2, batch_size=32, step_seconds=0.08)
+    assert sorted(it["name"] for it in found) == ["feedline", "torch"]
+    for it in found:
+        assert it["setting"]["workers"] == 2
+        predicted = it["prediction"]
+        assert predicted["samples_per_second"] == told[f"{it['name']}.throughput"]
+        assert predicted["waiting_share"] == told[f"{it['name']}.waiting_share"]
+        assert predicted["memory_bytes"] == told[f"{it['name']}.memory"]
+    with pytest.raises(ValueError, match="step_seconds is -1; pass a finite number"):
+        model.predict(tmp_path, step_seconds=-1)
+    with pytest.raises(ValueError, match="batch_size is 0; pass at least 1"):
+        model.predict(tmp_path, batch_size=0)
+
+
 def test_a_chart_is_an_svg(tmp_path):
     chart = tmp_path / "chart.svg"
     code, _, err = command("amdahl", "--serial", 0.1, "--workers", 8, "--chart", chart)

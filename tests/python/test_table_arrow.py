@@ -1,6 +1,9 @@
 """Arrow data: files, streams, and tables in memory."""
 
 import pickle
+import struct
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -138,3 +141,122 @@ def test_other_sources_are_refused():
         feedline.arrow(7)
     with pytest.raises(FileNotFoundError):
         feedline.arrow("/nowhere/x.arrow")
+
+
+MAGIC = {"zstd": b"\x28\xb5\x2f\xfd", "lz4": b"\x04\x22\x4d\x18"}
+
+
+def lying(path, compression, said):
+    """Let each compressed buffer say that it has so many bytes."""
+    content = bytearray(path.read_bytes())
+    at = content.find(MAGIC[compression])
+    assert at >= 0
+    while at >= 0:
+        content[at - 8 : at] = struct.pack("<q", said)
+        at = content.find(MAGIC[compression], at + 1)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+@pytest.mark.parametrize("said", [1 << 31, 1 << 46, (1 << 63) - 1])
+def test_a_buffer_that_says_it_is_enormous_is_refused_before_there_is_memory(
+    tmp_path, compression, said
+):
+    table = pa.table({"x": np.zeros(1000), "s": pa.array(["a"] * 1000)})
+    path = written(tmp_path / "x.arrow", table, "file", compression)
+    lying(path, compression, said)
+    with pytest.raises(SampleError, match=r"take \d+ bytes in memory, more than the buffer's"):
+        feedline.arrow(path)[0]
+    words = pa.table({"w": pa.array(["long word"] * 1000).dictionary_encode()})
+    path = written(tmp_path / "d.arrow", words, "file", compression)
+    lying(path, compression, said)
+    with pytest.raises(ValueError, match=r"take \d+ bytes in memory, more than the buffer's"):
+        feedline.arrow(path)
+
+
+def test_what_a_batch_decompresses_to_is_held_to_the_buffer(tmp_path):
+    zeros = pa.array(np.zeros(1 << 20, np.int64))
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 1 << 20], pa.int32()), zeros)
+    table = pa.table({"l": lists, "n": [1, 2]})
+    path = written(tmp_path / "x.arrow", table, "file", "zstd")
+    assert path.stat().st_size < 100_000
+    with pytest.raises(SampleError, match=r"2 rows of .* more than the buffer's 1048576"):
+        feedline.arrow(path, buffer="1MiB")[0]
+    # Columns that are not read take nothing.
+    assert rows_of(feedline.arrow(path, columns=["n"], buffer="1MiB")) == [{"n": 1}, {"n": 2}]
+    assert len(feedline.arrow(path, buffer="16MiB")[1]["l"]) == (1 << 20) - 1
+
+
+def test_a_row_too_wide_for_the_buffer_is_refused_by_its_type(tmp_path):
+    for inner, outer in [(1 << 27, 1), (1 << 30, 1 << 30)]:
+        kind = pa.list_(pa.list_(pa.float64(), inner), outer)
+        path = tmp_path / "x.arrow"
+        with pa.ipc.new_file(path, pa.schema([("x", kind)])):
+            pass
+        with pytest.raises(ValueError, match=r"1 rows of .* bytes in memory, more than the buffer"):
+            feedline.arrow(path, buffer="512MiB")
+    assert len(feedline.arrow(pa.table({"x": pa.array([[1.0, 2.0]], pa.list_(pa.float64(), 2))})))
+
+
+def test_few_bytes_that_stand_for_many_wide_rows_are_refused(tmp_path):
+    wide = pa.array([[0.5] * 10_000], pa.list_(pa.float64(), 10_000))
+    keys = pa.array(np.zeros(1000, np.int8))
+    table = pa.table({"x": pa.DictionaryArray.from_arrays(keys, wide)})
+    path = written(tmp_path / "x.arrow", table, "file", batch=1000)
+    with pytest.raises(SampleError, match=r"1000 rows of .* take 80000000 bytes"):
+        feedline.arrow(path, buffer="16MiB")[0]
+
+
+def test_null_lists_of_fixed_length_are_nan_in_every_place(tmp_path):
+    table = pa.table({"x": pa.array([[1.0, 2.0, 3.0], None], pa.list_(pa.float32(), 3))})
+    path = written(tmp_path / "x.arrow", table, "file")
+    for source in (table, path):
+        (batch,) = batches_of(feedline.arrow(source))
+        assert batch["x"].shape == (2, 3)
+        assert np.isnan(batch["x"][1]).all()
+        (batch,) = batches_of(feedline.arrow(source, nulls={"x": 7}))
+        assert batch["x"].tolist() == [[1, 2, 3], [7, 7, 7]]
+
+
+SHORTENED = """
+import os, sys
+import pyarrow as pa
+import feedline
+path, buffer = sys.argv[1:]
+table = pa.ipc.open_file(pa.memory_map(path)).read_all()
+rows = feedline.arrow(table, buffer=buffer)
+assert rows[0] == {"n": 0, "s": "0" * 1000}, rows[0]
+os.truncate(path, 4096)
+for row in (0, 19_999):
+    try:
+        rows[row]
+        assert (row, buffer) == (0, "1GiB")
+    except feedline.errors.SampleError as error:
+        assert "has changed since it was opened" in str(error), error
+try:
+    list(feedline.Loader(rows, batch_size=1000, num_workers=2))
+except feedline.errors.SampleError as error:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="which files are mapped, Linux tells")
+@pytest.mark.parametrize("buffer", ["1GiB", "1KiB"])
+def test_a_mapped_file_that_is_shortened_is_an_error_and_kills_nobody(tmp_path, buffer):
+    texts = [str(i % 10) * 1000 for i in range(20_000)]
+    table = pa.table({"n": np.arange(20_000), "s": texts})
+    path = written(tmp_path / "x.arrow", table, "file", batch=1000)
+    command = [sys.executable, "-c", SHORTENED, str(path), buffer]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
+
+
+@pytest.mark.parametrize("buffer", ["1GiB", "1KiB"])
+def test_rows_of_mapped_files_are_those_of_pyarrow(tmp_path, buffer):
+    table = example(3000)
+    path = written(tmp_path / "x.arrow", table, "file", batch=700)
+    mapped = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    for some in (mapped, mapped.slice(650, 900), mapped.select(["s", "l"])):
+        rows = rows_of(feedline.arrow(some, buffer=buffer), num_workers=2)
+        assert rows == expected_rows(some)
+    assert len(feedline.arrow(mapped.slice(5, 0), buffer=buffer)) == 0

@@ -1,6 +1,7 @@
 """Delimited text, as Python's csv module reads it."""
 
 import csv
+import gzip
 import io
 import os
 import pickle
@@ -8,6 +9,7 @@ import re
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,7 +119,7 @@ def test_names_may_be_given_or_missing(tmp_path):
         ("99999999999999999999,x", "which is beyond int64"),
         (",x", "column `a` is null"),
         ('7,"x', "the quote that opens cell 1 is never closed"),
-        (b"7,\xff", "field `b` is text, but its value is not UTF-8"),
+        (b"7,x\xff", "column `b` is not UTF-8: byte 1 of its cell is 0xff"),
     ],
 )
 def test_a_bad_row_is_its_own_error_with_path_and_line(tmp_path, row, why):
@@ -204,11 +206,31 @@ def test_shuffles_states_and_pickles_work_as_elsewhere(tmp_path, workers):
     assert [batch["a"].tolist() for batch in resumed] == whole[1:]
 
 
+@pytest.mark.parametrize("opened", [feedline.csv, feedline.jsonl])
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+def test_compressed_files_are_refused_with_what_to_do(tmp_path, opened, how):
+    text = b"a,b\n1,2\n"
+    packed = gzip.compress(text) if how == "gzip" else pa.compress(text, codec=how, asbytes=True)
+    path = written(tmp_path, packed)
+    with pytest.raises(
+        ValueError, match=f"`{re.escape(str(path))}` is compressed by {how}.*unpack"
+    ):
+        opened(path)
+
+
 def test_files_without_rows_and_odd_headers_are_told_apart(tmp_path):
     assert len(feedline.csv(written(tmp_path, "a,b\n"), types={"a": "int64"})) == 0
-    with pytest.raises(ValueError, match="it has no header"):
+    with pytest.raises(ValueError, match="neither a header nor rows"):
         feedline.csv(written(tmp_path, ""))
     with pytest.raises(ValueError, match="columns 0 and 2 are both called `a`"):
         feedline.csv(written(tmp_path, "a,b,a\n1,2,3\n"))
     with pytest.raises(ValueError, match="quote in cell 1 of its header"):
         feedline.csv(written(tmp_path, 'a,"b\n1,2\n'))
+
+
+def test_lines_that_end_in_a_carriage_return_alone_are_refused(tmp_path):
+    for text in ("a,b\r1,2\r3,4\r", '"a","b"\r1,2\n'):
+        with pytest.raises(ValueError, match=r"behind `b` in its header .*; convert them to"):
+            feedline.csv(written(tmp_path, text))
+    quoted = feedline.csv(written(tmp_path, '"a\r\nb",c\r\n1,2\r\n'))
+    assert rows_of(quoted) == [{"a\r\nb": 1, "c": 2}]

@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import subprocess
+import sys
 
 import datasets
 import numpy as np
@@ -125,3 +127,40 @@ def test_what_is_no_dataset_is_refused():
         feedline.huggingface([1, 2])
     with pytest.raises(TypeError, match=r"feedline\.iterable"):
         feedline.huggingface(example().to_iterable_dataset())
+
+
+SHORTENED = """
+import os, sys
+import datasets
+import feedline
+folder, file, buffer = sys.argv[1:]
+rows = feedline.huggingface(datasets.load_from_disk(folder).shuffle(seed=1), buffer=buffer)
+rows[0]
+os.truncate(file, 4096)
+refused = 0
+for row in range(0, 20_000, 500):
+    try:
+        rows[row]
+    except feedline.errors.SampleError as error:
+        refused += "has changed since it was opened" in str(error)
+print("refused", refused >= 30)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="which files are mapped, Linux tells")
+@pytest.mark.parametrize("buffer", ["1GiB", "0"])
+def test_a_dataset_whose_file_is_shortened_gives_errors_and_kills_nobody(tmp_path, buffer):
+    saved = tmp_path / "saved"
+    datasets.Dataset.from_dict({"t": ["x" * 1000] * 20_000}).save_to_disk(saved)
+    (file,) = saved.glob("*.arrow")
+    command = [sys.executable, "-c", SHORTENED, str(saved), str(file), buffer]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "refused True\n"), done.stderr
+
+
+@pytest.mark.parametrize("buffer", ["1GiB", 0])
+def test_rows_are_the_same_whether_they_are_read_or_mapped(tmp_path, buffer):
+    example().save_to_disk(tmp_path / "saved", num_shards=3)
+    dataset = datasets.load_from_disk(tmp_path / "saved")
+    for other in (dataset, dataset.shuffle(seed=2), dataset.select(range(50, 170))):
+        assert rows_of(feedline.huggingface(other, buffer=buffer), num_workers=2) == list(other)

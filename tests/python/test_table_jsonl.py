@@ -6,6 +6,7 @@ import os
 import re
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,3 +153,29 @@ def test_fields_that_no_line_has_are_refused(tmp_path):
 def test_an_empty_file_has_no_fields(tmp_path):
     with pytest.raises(ValueError, match="has no column that a batch could hold"):
         feedline.jsonl(written(tmp_path, []))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [("float32", "1e39"), ("float32", "-3.5e38"), ("float16", "70000"), ("float16", "1e5")],
+)
+def test_floats_beyond_their_dtype_are_errors_and_not_infinite(tmp_path, dtype, number):
+    path = written(tmp_path, ['{"x": 1.5, "l": [1]}', f'{{"x": {number}, "l": [{number}]}}'])
+    for field, kind in [("x", dtype), ("l", f"list[{dtype}]")]:
+        rows = feedline.jsonl(path, fields=[field], types={field: kind})
+        assert rows[0][field] in (1.5, [1])
+        with pytest.raises(SampleError, match=f"which is beyond {dtype}"):
+            rows[1]
+    with pytest.raises(ValueError, match=f"is beyond {dtype}; pass a value of that dtype"):
+        feedline.jsonl(path, fields=["x"], types={"x": dtype}, nulls={"x": float(number)})
+    infinite = feedline.jsonl(
+        written(tmp_path, ['{"x": null}']), types={"x": dtype}, nulls={"x": float("inf")}
+    )
+    assert infinite[0]["x"] == np.inf
+
+
+def test_floats_are_those_of_the_json_module_to_the_last_bit(tmp_path):
+    rng = np.random.default_rng(1)
+    numbers = [*(rng.uniform(-1, 1, 5000) * 10.0 ** rng.integers(-300, 300, 5000)).tolist(), 5e-324]
+    rows = feedline.jsonl(written(tmp_path, [{"x": number} for number in numbers]))
+    assert [row["x"] for row in rows_of(rows)] == numbers

@@ -4,6 +4,7 @@ import datetime
 import decimal
 import io
 import math
+import os
 import pickle
 
 import numpy as np
@@ -39,6 +40,13 @@ def numbers(rows=1000, seed=0):
             "flag": rng.integers(0, 2, rows).astype(bool),
         }
     )
+
+
+def test_a_compression_that_is_not_read_is_refused_when_the_file_is_opened(tmp_path):
+    path = written(tmp_path, numbers(), compression={"i8": "brotli", "f32": "snappy"})
+    with pytest.raises(ValueError, match=r"is compressed by Brotli.*write it again with zstd"):
+        feedline.parquet(path)
+    assert len(rows_of(feedline.parquet(path, columns=["f32"]))) == 1000
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "zstd", "lz4"])
@@ -361,3 +369,106 @@ def test_rows_are_what_was_written(tmp_path_factory, rows, group, dictionaries):
     seen = rows_of(feedline.parquet(path), batch_size=7, num_workers=2)
     expected = [{"f": math.nan if f is None else f, "s": s, "l": values} for f, s, values in rows]
     assert same(seen, expected)
+
+
+def test_a_choice_in_the_order_of_the_rows_is_shuffled_by_window_too(tmp_path):
+    path = written(tmp_path, pa.table({"n": np.arange(10_000)}), row_group_size=100)
+    table = feedline.parquet(path, shuffle_window=200)
+    even = np.arange(10_000) % 2 == 0
+    for chosen, expected in [
+        (table.select(slice(1000, 9000)), np.arange(1000, 9000)),
+        (table.select(slice(8999, 999, -1)), np.arange(1000, 9000)),
+        (table.select(even), np.arange(0, 10_000, 2)),
+        (table.filter(lambda n: n % 3 == 0, fields="n"), np.arange(0, 10_000, 3)),
+        (table.select(slice(0, 5000)).repeat(2), np.repeat(np.arange(5000), 2)),
+    ]:
+        loader = feedline.Loader(chosen, batch_size=50, shuffle=True, seed=1, num_workers=2)
+        seen = np.concatenate([batch["n"] for batch in loader])
+        assert np.array_equal(np.sort(seen), expected)
+        assert not np.array_equal(seen, expected)
+        # A window spans two row groups, or parts of three.
+        assert len(np.unique(seen[:50] // 100)) <= 3
+
+
+def test_a_choice_in_another_order_warns_where_its_rows_do_not_fit(tmp_path, recwarn):
+    path = written(tmp_path, pa.table({"n": np.arange(10_000)}), row_group_size=100)
+    table = feedline.parquet(path, shuffle_window=200)
+    near = table.select([150, 3, 77])
+    assert [row["n"] for row in rows_of(near)] == [150, 3, 77]
+    assert not recwarn
+    with pytest.warns(UserWarning, match="select them in ascending order") as warned:
+        far = table.select([9999, 3, 5000])
+    assert [row["n"] for row in rows_of(far)] == [9999, 3, 5000]
+    assert warned[0].filename == __file__
+
+
+def test_files_with_other_units_of_time_are_no_part_of_the_table(tmp_path):
+    moment = datetime.datetime(2024, 1, 1)
+    of_day = datetime.time(1, 2, 3)
+    span = datetime.timedelta(seconds=5)
+    for first, other in [
+        (pa.array([moment], pa.timestamp("ms")), pa.array([moment], pa.timestamp("us"))),
+        (pa.array([moment], pa.timestamp("us")), pa.array([moment], pa.timestamp("us", "UTC"))),
+        (pa.array([of_day], pa.time64("us")), pa.array([of_day], pa.time64("ns"))),
+        (pa.array([span], pa.duration("ms")), pa.array([span], pa.duration("us"))),
+        (pa.array([moment.date()], pa.date32()), pa.array([7], pa.int32())),
+        (
+            pa.array([[moment]], pa.list_(pa.timestamp("ms"))),
+            pa.array([[moment]], pa.list_(pa.timestamp("us"))),
+        ),
+    ]:
+        paths = [
+            written(tmp_path, pa.table({"t": array}), name)
+            for name, array in [("a.parquet", first), ("b.parquet", other)]
+        ]
+        for pair in (paths, paths[::-1]):
+            with pytest.raises(ValueError, match="files of one table need one schema"):
+                feedline.parquet(pair)
+    zones = [
+        written(tmp_path, pa.table({"t": pa.array([moment], pa.timestamp("us", zone))}), zone[:3])
+        for zone in ("UTC", "Europe/Berlin")
+    ]
+    assert len({row["t"] for row in rows_of(feedline.parquet(zones))}) == 1
+
+
+def naming(folder, name):
+    """Write a table whose row names a file."""
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"image": pa.array([{"bytes": None, "path": str(name)}], kind)})
+    return written(folder, table)
+
+
+def test_rows_name_files_of_their_own_folder_alone(tmp_path):
+    inside, outside = tmp_path / "data", tmp_path / "elsewhere"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "a.png").write_bytes(b"inside")
+    (outside / "b.png").write_bytes(b"outside")
+    (inside / "link.png").symlink_to(outside / "b.png")
+    for name in ("a.png", inside / "a.png", "../data/a.png"):
+        assert feedline.parquet(naming(inside, name))[0] == {"image": b"inside"}
+    for name in (outside / "b.png", "../elsewhere/b.png", "link.png", "/etc/passwd"):
+        table = feedline.parquet(naming(inside, name))
+        with pytest.raises(SampleError, match=r"is not in .*data`; pass image_root="):
+            table[0]
+    table = feedline.parquet(naming(inside, "b.png"), image_root=outside)
+    assert table[0] == {"image": b"outside"}
+    table = feedline.parquet(naming(inside, outside / "b.png"), image_root="/")
+    assert table[0] == {"image": b"outside"}
+
+
+def test_rows_name_no_pipes_devices_or_enormous_files(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    for name, why in [
+        (tmp_path / "pipe", "it is no regular file"),
+        ("/dev/zero", "it is no regular file"),
+        (tmp_path / "large", "it has 1099511627776 bytes, more than"),
+        (tmp_path, "it is a folder"),
+        (tmp_path / "none", "No such file"),
+    ]:
+        path = naming(tmp_path, name)
+        for table in (feedline.parquet(path, image_root="/"), feedline.arrow(pq.read_table(path))):
+            with pytest.raises(SampleError, match=why):
+                table[0]

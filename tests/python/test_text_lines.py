@@ -5,6 +5,7 @@ import os
 import pickle
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -236,6 +237,31 @@ class TestCompressed:
         assert unpacked.stat().st_ino == before
         unpacked.write_bytes(b"other")
         assert feedline.text(path, cache=cache)[7] == (lines[7].decode(),)
+
+    @pytest.mark.parametrize("age", [0, 3600])
+    def test_two_who_unpack_the_same_files_read_on(self, tmp_path, cache, age):
+        # So many files that they are not kept open, and more than is held in memory. Young ones are
+        # unpacked by everybody anew.
+        line = b"x" * (1 << 16)
+        packed = gzip.compress((line + b"\n") * 20, 1)
+        for i in range(140):
+            (tmp_path / f"{i:03}.gz").write_bytes(packed)
+            then = time.time() - age
+            os.utime(tmp_path / f"{i:03}.gz", (then, then))
+        paths = sorted(tmp_path.glob("*.gz"))
+        with ThreadPoolExecutor(2) as pool:
+            opened = list(pool.map(lambda _: feedline.text(paths, cache=cache), range(2)))
+        opened.append(feedline.text(paths, cache=cache))
+        assert list(cache.glob("*.unpacked"))
+        for lines in opened:
+            assert len(lines) == 2800
+            assert {lines[i][0] for i in range(0, 2800, 20)} == {line.decode()}
+        for unpacked in cache.glob("*.unpacked"):
+            other = unpacked.with_suffix(".other")
+            other.write_bytes(b"y" * unpacked.stat().st_size)
+            other.rename(unpacked)
+        with pytest.raises(SampleError, match=r"what was unpacked into .* has changed"):
+            opened[0][2799]
 
     def test_bombs_and_damage_are_refused(self, tmp_path, cache):
         packed = gzip.compress(b"x" * 10_000_000)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -219,9 +220,14 @@ def test_a_pipeline_pickles_with_its_tokenizer(tokenizer):
     ["", "{", "[]", "{}", '{"version": "1.0"}', '{"model": {"type": "BPE"}}', "\x00\x01"],
 )
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path, content):
-    (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(ValueError, match="no tokenizer that can be used"):
-        texts_pipeline(TEXTS).tokenize(tmp_path / "tokenizer.json")
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content)
+    named = re.escape(f"`{path}`")
+    with pytest.raises(ValueError, match=f"{named}: .*no tokenizer that can be used"):
+        texts_pipeline(TEXTS).tokenize(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=f"{named}: 'utf-8' codec can't decode"):
+        texts_pipeline(TEXTS).tokenize(path)
 
 
 def test_damaged_tokenizers_are_refused_or_usable(tmp_path):
@@ -259,3 +265,44 @@ def test_a_text_that_cannot_be_encoded_is_an_error_of_its_sample():
     assert batch["text"].tolist() == [0, 0, 0]
     assert isinstance(loader.errors[0], SampleError)
     assert "the tokenizer failed" in str(loader.errors[0])
+
+
+def test_a_template_that_names_a_token_that_is_not_there_is_refused(tmp_path):
+    model = tokenizers.models.WordLevel({"a": 0, "[CLS]": 1})
+    made = tokenizers.Tokenizer(model)
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A", special_tokens=[("[CLS]", 1)]
+    )
+    content = json.loads(made.to_str())
+    content["post_processor"]["special_tokens"] = {}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    texts = feedline.arrays([0]).map(lambda i: "a")
+    with pytest.raises(ValueError, match="does not hold together"):
+        texts.tokenize(tmp_path, field="0")
+
+
+def test_a_tokenizer_that_draws_is_refused():
+    made = bpe()
+    texts = feedline.arrays([0]).map(lambda i: "the movie")
+    made.model.dropout = 0.5
+    with pytest.raises(ValueError, match=r"BPE has dropout 0\.5.*model\.dropout = None"):
+        texts.tokenize(made, field="0")
+    for none in (None, 0.0):
+        made.model.dropout = none
+        assert texts.tokenize(made, field="0")[0][0].tolist() == made.encode("the movie").ids
+
+
+def test_a_vocabulary_is_truncated_on_the_side_asked_for():
+    vocabulary = feedline.Vocabulary.build(["a b c d e f g h"])
+    texts = feedline.arrays([0]).map(lambda i: "a b c d e f g h")
+    for side, expected in [
+        ("left", ["f", "g", "h"]),
+        ("right", ["a", "b", "c"]),
+        (True, ["a", "b", "c"]),
+    ]:
+        ids = texts.tokenize(vocabulary, field="0", max_length=3, truncation=side)
+        assert vocabulary.decode(ids[0][0]) == expected
+    with pytest.raises(ValueError, match="max_length truncates"):
+        texts.tokenize(vocabulary, field="0", max_length=3, truncation=False)
+    with pytest.raises(ValueError, match="truncation must be"):
+        texts.tokenize(vocabulary, field="0", truncation="middle")

@@ -86,6 +86,30 @@ def test_every_dtype_becomes_int64(tmp_path, dtype):
     assert windows[0]["tokens"].tolist() == values.tolist()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_windows_that_end_in_another_block_than_they_begin_in_are_whole(tmp_path, workers):
+    # Held in blocks of 1 MiB, which are 262,144 of these; windows of 1,000 lie across their ends.
+    stream = RNG.integers(0, 1 << 31, 600_000).astype(np.uint32)
+    stream.tofile(tmp_path / "x.bin")
+    path = tmp_path / "x.bin"
+    for length in (1_000, 300_000):
+        options = {"dtype": "uint32", "length": length, "windows": "sequential"}
+        windows = feedline.tokens(path, targets=False, **options)
+        loader = feedline.Loader(windows, batch_size=7, num_workers=workers)
+        found = np.concatenate([batch for (batch,) in loader])
+        assert (found == stream.reshape(-1, length)).all()
+
+
+def test_a_held_file_that_changes_before_it_was_read_is_an_error_of_its_windows(tmp_path):
+    path = tmp_path / "x.bin"
+    np.arange(60_000, dtype=np.uint16).tofile(path)
+    windows = feedline.tokens(path, length=100, windows="sequential")
+    with path.open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(SampleError, match="has changed since it was opened"):
+        next(iter(feedline.Loader(windows, batch_size=4)))
+
+
 def test_a_file_too_large_to_be_held_is_read_window_by_window(tmp_path):
     path = tmp_path / "large.bin"
     stream = np.arange(140_000_000, dtype=np.uint32).astype(np.uint16)
@@ -135,6 +159,7 @@ def megatron(path, documents, dtype=np.uint16, **lies):
     pointers = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
     firsts = np.cumsum([0, *map(len, documents)]).astype(np.int64)
     lengths, pointers = lies.get("lengths", lengths), lies.get("pointers", pointers)
+    firsts = lies.get("firsts", firsts)
     path.with_suffix(".idx").write_bytes(
         b"MMIDIDX\x00\x00"
         + struct.pack(
@@ -191,6 +216,42 @@ class TestMegatron:
         path = megatron(tmp_path / "a", DOCUMENTS, **lie)
         with pytest.raises(ValueError, match=r"a\.idx"):
             feedline.tokens(path, length=4)
+
+    def test_a_document_larger_than_its_shard_is_refused(self, tmp_path):
+        # A megabyte of index that claims petabytes: each sequence is the whole file.
+        count = 80_000
+        lies = {
+            "count": count,
+            "lengths": np.full(count, 11, np.int32),
+            "pointers": np.zeros(count, np.int64),
+            "firsts": np.array([0, count], np.int64),
+        }
+        path = megatron(tmp_path / "a", DOCUMENTS, **lies)
+        assert feedline.tokens(path, length=4, windows="sequential")[0][0].tolist() == [1, 2, 3, 4]
+        with pytest.raises(ValueError, match=r"a\.idx.*said to have 880000 tokens.*has 11: "):
+            feedline.tokens(path, windows="documents")
+
+    @pytest.mark.parametrize(
+        ("firsts", "why"),
+        [([1, 2, 5], "begins with sequence 1, not with 0"), ([], "it lists no documents")],
+    )
+    def test_documents_stay_within_their_shard(self, tmp_path, firsts, why):
+        one = megatron(tmp_path / "a", DOCUMENTS)
+        other = megatron(tmp_path / "b", DOCUMENTS, firsts=np.array(firsts, np.int64))
+        with pytest.raises(ValueError, match=rf"b\.idx.*{why}"):
+            feedline.tokens([one, other], windows="documents")
+
+    def test_sequences_behind_the_last_document_are_in_none(self, tmp_path):
+        firsts = np.array([0, 1, 3], np.int64)
+        paths = [megatron(tmp_path / name, DOCUMENTS, firsts=firsts) for name in "ab"]
+        documents = feedline.tokens(paths, windows="documents")
+        assert [documents[i][0].tolist() for i in range(len(documents))] == FLAT[:2] * 2
+
+    def test_shards_of_different_dtypes_are_named(self, tmp_path):
+        np.arange(10, dtype=np.uint16).tofile(tmp_path / "plain.bin")
+        path = megatron(tmp_path / "a", DOCUMENTS, np.int32)
+        with pytest.raises(ValueError, match=r"holds int32, and .*plain\.bin` before it uint16"):
+            feedline.tokens([tmp_path / "plain.bin", path], length=4)
 
     def test_documents_need_an_index(self, shards):
         with pytest.raises(ValueError, match=r"no \.idx beside it"):

@@ -1,6 +1,7 @@
 """Bad files: an error of that sample, with its path and the reason, and little memory."""
 
 import gzip
+import itertools
 import json
 import os
 import struct
@@ -239,3 +240,66 @@ def test_more_than_the_limit_is_refused(tmp_path):
     volumes = feedline.volumes([path], cache=tmp_path / "kept", max_bytes=100)
     with pytest.raises(SampleError, match=r"a\.nii"):
         volumes.center_crop(4)[0]
+
+
+@pytest.mark.parametrize("depth", [5e7, 1e9])
+@pytest.mark.parametrize("chain", ["whole", "blurred", "cropped to its foreground", "mask"])
+def test_a_spacing_that_is_nonsense_asks_for_no_memory(tmp_path, depth, chain):
+    """Two voxels so far apart that the millimetres between them would take gigabytes."""
+    path = tmp_path / "a.nii"
+    affine = np.hstack([np.diag([1.0, 1.0, depth]), np.zeros((3, 1))])
+    header = scans.nifti_header("int16", (1, 1, 2), affine)
+    path.write_bytes(header + np.ones(2, np.int16).tobytes())
+    files = [(path, path)] if chain == "mask" else [path]
+    volumes = feedline.volumes(files, cache=tmp_path / "cache", max_bytes="1MiB").resample(1.0)
+    if chain == "blurred":
+        volumes = volumes.random_blur(p=1.0).center_crop(1)
+    elif chain == "cropped to its foreground":
+        volumes = volumes.crop_foreground(0)
+    if chain == "blurred":
+        assert volumes[0][0].shape == (1, 1, 1, 1)
+        return
+    with pytest.raises(SampleError, match=r"bytes would have to be in memory .* more than 1048576"):
+        volumes[0]
+
+
+def test_places_of_classes_are_found_anew_when_any_file_or_the_header_changed(tmp_path):
+    """A mask in slices, of which not the first is corrected, and then its header."""
+    times = itertools.count(1_000_000_000)
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content)
+        # What was written moments ago could be written again without another time.
+        os.utime(path, (next(times),) * 2)
+
+    def header(data, skipped=0):
+        fields = {"ObjectType": "Image", "NDims": 3, "DimSize": "20 20 8", "HeaderSize": skipped}
+        fields |= {"ElementType": "MET_UCHAR", "ElementDataFile": data}
+        return "".join(f"{key} = {value}\n" for key, value in fields.items()).encode()
+
+    def write_slice(index, *classes_at):
+        """Write two planes, of which a header chooses one; each may have the class."""
+        planes = np.zeros((2, 20, 20), np.uint8)
+        for plane, at in zip(planes, classes_at, strict=True):
+            plane[17:, :3] = index == at
+        write(f"mask{index}.raw", planes.tobytes())
+
+    def hits():
+        pair = (tmp_path / "image.mhd", tmp_path / "mask.mhd")
+        crops = feedline.volumes([pair], cache=tmp_path / "cache")
+        crops = crops.random_crop(3, foreground=1.0)
+        loaders = [feedline.Loader(crops, batch_size=1, seed=seed) for seed in range(10)]
+        return [bool((mask == 1).any()) for loader in loaders for _, mask in loader]
+
+    write("image.raw", bytes(400 * 8))
+    write("image.mhd", header("image.raw"))
+    write("mask.mhd", header("mask%d.raw 0 7 1"))
+    for index in range(8):
+        write_slice(index, 1, 4)
+    assert all(hits())
+    write_slice(1, 6, 4)
+    write_slice(6, 6, 4)
+    assert all(hits())
+    write("mask.mhd", header("mask%d.raw 0 7 1", skipped=400))
+    assert all(hits())

@@ -52,7 +52,8 @@ impl Scan {
     }
 }
 
-fn inside(ball: usize, at: [usize; 3], shape: [usize; 3]) -> bool {
+/// Whether a voxel is in one of the three balls.
+pub(crate) fn inside(ball: usize, at: [usize; 3], shape: [usize; 3]) -> bool {
     let middle = [[0.35, 0.4, 0.45], [0.6, 0.55, 0.4], [0.5, 0.5, 0.7]][ball];
     let distance = |axis: usize| at[axis] as f64 / shape[axis] as f64 - middle[axis];
     (0..3).map(|axis| distance(axis).powi(2)).sum::<f64>() < [0.07, 0.03, 0.01][ball]
@@ -66,7 +67,7 @@ pub(crate) struct Made {
 }
 
 /// Random numbers (splitmix64).
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Draw for Numbers {
     fn next_u64(&mut self) -> u64 {

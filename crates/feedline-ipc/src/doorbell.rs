@@ -34,6 +34,13 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
+    /// Forgets a sleeper that was killed. For a hub whose other side is gone.
+    #[cfg(not(loom))]
+    pub(crate) fn reset(&self) {
+        // Relaxed: nobody else has it.
+        self.sleepers.store(0, Ordering::Relaxed);
+    }
+
     /// Wakes everybody who sleeps by it. What was published before is seen by them.
     pub(crate) fn ring(&self, park: &impl Park) {
         // Release: what was published; pairs with the load in `sleep_unless`.

@@ -15,9 +15,11 @@ use rustix::process::Pid;
 
 use crate::IpcError;
 use crate::arena::{Allocation, Arena};
-use crate::file::SharedFile;
-use crate::file_map::{Control, Direction};
+use crate::cells::CELLS;
+use crate::file::{Mapping, SharedFile};
+use crate::file_map::{Control, Direction, HEADER};
 use crate::loan::Borrowed;
+use crate::mappings::Mappings;
 use crate::message::{Message, Row};
 use crate::park::{Futex, Woken};
 use crate::ring::Envelope;
@@ -44,6 +46,42 @@ struct Active {
     control: Arc<Control>,
     results: Arena,
     tasks: Arc<Borrowed>,
+    /// What it has mapped of other workers' extents.
+    places: Mappings,
+}
+
+/// A part of an extent, of any worker's, that this process may write to. It stays mapped as long as this
+/// lives; that nobody else uses it meanwhile is the callers' agreement (see `cells.rs`).
+#[derive(Debug)]
+pub struct Opened {
+    pointer: NonNull<u8>,
+    len: usize,
+    _mapping: Arc<Mapping>,
+}
+
+// SAFETY: a range of shared memory that it keeps mapped; it touches none of it.
+unsafe impl Send for Opened {}
+// SAFETY: as above.
+unsafe impl Sync for Opened {}
+
+impl Opened {
+    /// Where it is.
+    #[must_use]
+    pub fn pointer(&self) -> NonNull<u8> {
+        self.pointer
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
 }
 
 /// An extent that this process may write, and then send without a copy. It is free again when this and
@@ -120,6 +158,7 @@ impl EndInner {
                 parent: rustix::process::getppid(),
                 results: Arena::new(file, region, control.file_map().chunk()),
                 tasks: Arc::new(tasks),
+                places: Mappings::new(Arc::clone(&self.file), control.file_map().chunk()),
                 control,
             });
         }
@@ -193,6 +232,9 @@ impl End {
         if let Some(found) = look() {
             return found.map(Arrival::Done);
         }
+        if limit.is_zero() {
+            return Ok(Arrival::Nothing); // no pause
+        }
         match channel.tasks_doorbell.sleep_unless(&Futex, limit, look) {
             Ok(found) => found.map(Arrival::Done),
             Err(Woken::Signal) => Ok(Arrival::Signal),
@@ -214,6 +256,61 @@ impl End {
             active.results.collect(&active.control.channel(self.inner.worker).result_returns);
             let allocation = active.results.allocate(len)?;
             Ok(Extent { allocation, home: active.home, inner: Arc::clone(&self.inner) })
+        })
+    }
+
+    /// Opens `len` bytes of an extent that some worker has lent to the main process. The numbers are what that worker
+    /// said.
+    pub fn open_place(&self, place: u64, len: usize) -> Result<Opened, IpcError> {
+        self.inner.with(|active| {
+            let (file_map, bytes) = (active.control.file_map(), len as u64);
+            let first = place.saturating_sub(HEADER);
+            let chunk = file_map.chunk();
+            let sane = file_map.results_of(first, bytes + HEADER).is_some()
+                && place.is_multiple_of(HEADER)
+                && (first.is_multiple_of(chunk)
+                    || first / chunk == (place + bytes).saturating_sub(1) / chunk);
+            if !sane {
+                let sender = "another worker".to_owned();
+                return Err(IpcError::Broken { sender, what: format!("{len} bytes at {place}") });
+            }
+            let mapping = active.places.cover(first..place + bytes)?;
+            let pointer = mapping.at(place..place + bytes).expect("`cover` covers it");
+            Ok(Opened { pointer, len, _mapping: mapping })
+        })
+    }
+
+    /// Takes an extent back that was lent by [`Extent::lend`] and that the main process was not told of.
+    pub fn take_back(&self, place: u64) -> Result<(), IpcError> {
+        self.inner.with(|active| {
+            active.results.unlend(place);
+            Ok(())
+        })
+    }
+
+    /// What is in a cell.
+    pub fn load(&self, cell: usize) -> Result<u64, IpcError> {
+        self.with_cell(cell, |it| it.load())
+    }
+
+    /// Puts a value into a cell.
+    pub fn store(&self, cell: usize, value: u64) -> Result<(), IpcError> {
+        self.with_cell(cell, |it| it.store(value))
+    }
+
+    /// Puts a value into a cell if another is there; whether it was.
+    pub fn exchange(&self, cell: usize, expected: u64, value: u64) -> Result<bool, IpcError> {
+        self.with_cell(cell, |it| it.exchange(expected, value))
+    }
+
+    fn with_cell<T>(
+        &self,
+        cell: usize,
+        with: impl FnOnce(&crate::cells::Cell) -> T,
+    ) -> Result<T, IpcError> {
+        self.inner.with(|active| {
+            let found = active.control.cell(cell);
+            found.map(with).ok_or(IpcError::NoCell { cell, cells: CELLS })
         })
     }
 
@@ -319,6 +416,15 @@ impl AsFd for End {
 }
 
 impl Extent {
+    /// Lends it to the main process without a message, and returns its place, by which that borrows it
+    /// ([`Hub::borrow_place`](crate::Hub::borrow_place)). It is not free before that has given it back.
+    pub fn lend(&self) -> Result<u64, IpcError> {
+        self.inner.with(|active| {
+            active.results.lend(self.allocation.extent);
+            Ok(self.allocation.extent)
+        })
+    }
+
     /// Where it is. It stays there as long as it lives.
     #[must_use]
     pub fn pointer(&self) -> NonNull<u8> {

@@ -40,6 +40,22 @@ pub enum IpcError {
         /// How many there are.
         workers: usize,
     },
+    /// A cell that the hub does not have.
+    #[error("there is no cell {cell}: a hub has {cells}, counted from 0")]
+    NoCell {
+        /// The number asked for.
+        cell: usize,
+        /// How many there are.
+        cells: usize,
+    },
+    /// Too many workers have died whose memory is still in use.
+    #[error(
+        "{retired} workers have died and something holds memory of each of them, so there is none for another; drop batches that are not needed any more, or copy them"
+    )]
+    NoReplacement {
+        /// How many.
+        retired: usize,
+    },
     /// More than a region has room for.
     #[error(
         "no room for an extent of {bytes} bytes: {in_use} bytes are in use in a region of {region}"

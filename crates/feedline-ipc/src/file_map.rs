@@ -3,6 +3,7 @@
 //! ```text
 //! 0                    the hub's page: Superblock, with the doorbell that all workers ring
 //! CONTROL              one Channel per worker: rings, doorbells, stacks of returned extents
+//! …                    cells: words for whatever the processes agree on (see `cells.rs`)
 //! …                    rounded up to a chunk
 //! region 0             worker 0: extents that the main process writes (tasks)
 //! region 1             worker 0: extents that the worker writes (results)
@@ -17,6 +18,7 @@
 use std::ops::Range;
 
 use crate::IpcError;
+use crate::cells::{CELLS, Cell};
 use crate::doorbell::Doorbell;
 use crate::file::{Mapping, SharedFile};
 use crate::returns::{ExtentHeader, Returns};
@@ -41,7 +43,7 @@ pub(crate) const MOST_WORKERS: usize = 4096;
 const REGION: u64 = 4 << 40;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"feedline");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const CONTROL: u64 = 4096;
 
 /// The first page.
@@ -72,6 +74,19 @@ pub(crate) struct Channel {
     pub(crate) task_returns: Returns,
     /// Extents of results, on their way back.
     pub(crate) result_returns: Returns,
+}
+
+impl Channel {
+    /// Makes it that of a worker that has not begun. The process that had it is gone, and the hub lets nobody
+    /// else of its own process look meanwhile.
+    pub(crate) fn reset(&self) {
+        self.tasks.reset();
+        self.results.reset();
+        self.tasks_doorbell.reset();
+        self.room_doorbell.reset();
+        self.task_returns.reset();
+        self.result_returns.reset();
+    }
 }
 
 /// Which way a region's extents go.
@@ -114,8 +129,12 @@ impl FileMap {
         FileMap { workers: 1, region: chunks * chunk, chunk }
     }
 
-    fn control_len(&self) -> u64 {
+    fn cells_start(&self) -> u64 {
         CONTROL + self.workers * size_of::<Channel>() as u64
+    }
+
+    fn control_len(&self) -> u64 {
+        self.cells_start() + (CELLS * size_of::<Cell>()) as u64
     }
 
     fn control_end(&self) -> u64 {
@@ -144,7 +163,18 @@ impl FileMap {
     }
 }
 
-/// The superblock and the channels, mapped.
+impl FileMap {
+    /// The worker in whose results these bytes are, if they are in anybody's. The numbers may be anything.
+    pub(crate) fn results_of(&self, place: u64, len: u64) -> Option<usize> {
+        let number = place.checked_sub(self.control_end())? / self.region;
+        let worker = usize::try_from(number / 2).ok().filter(|_| number % 2 == 1)?;
+        let end = place.checked_add(len)?;
+        (worker < self.workers() && end <= self.region(worker, Direction::Results).end)
+            .then_some(worker)
+    }
+}
+
+/// The superblock, the channels and the cells, mapped.
 #[derive(Debug)]
 pub(crate) struct Control {
     mapping: Mapping,
@@ -224,6 +254,19 @@ impl Control {
         // SAFETY: the superblock is at the start of the mapping, and a doorbell is atomics, valid whatever is in
         // them and whoever writes.
         unsafe { &(*self.mapping.address().cast::<Superblock>().as_ptr()).doorbell }
+    }
+
+    /// The cell of this number, if there is one.
+    pub(crate) fn cell(&self, number: usize) -> Option<&Cell> {
+        if number >= CELLS {
+            return None;
+        }
+        // SAFETY: the mapping holds so many cells from there on, aligned to pages. A cell is an atomic, valid
+        // whatever is in it and whoever writes.
+        unsafe {
+            let cells = self.mapping.address().add(self.file_map.cells_start() as usize);
+            Some(cells.cast::<Cell>().add(number).as_ref())
+        }
     }
 
     /// What is shared with one worker. The caller has checked that there is one of this number.

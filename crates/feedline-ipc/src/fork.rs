@@ -157,6 +157,13 @@ pub(crate) fn are_children_gone(since: u64) -> bool {
     children.iter().all(|child| child.fork <= since)
 }
 
+/// Closes the pipes of children that have ended. Others wait for the next fork.
+pub(crate) fn look_after() {
+    if !CHILDREN.load(Ordering::Acquire).is_null() {
+        forget_the_gone(&mut lock(children()));
+    }
+}
+
 fn forget_the_gone(children: &mut Vec<Child>) {
     children.retain(|child| child.alive.as_ref().is_none_or(|pipe| !is_closed(pipe)));
 }

@@ -9,6 +9,9 @@
 //!   about to send was never there. Its arena needs no repair, because nobody but it allocates there.
 //! * A worker that is killed after it has sent and before it rings wakes nobody, so the hub sleeps in
 //!   slices ([`Hub::receive`] takes the slice) and looks again.
+//! * A worker that is gone can be replaced ([`Hub::replace`]). Its channel and region are used again once nothing of
+//!   the region is borrowed here; until then the replacement has others, of which the hub has some to spare. So what the
+//!   user holds of a dead worker's stays as it is, and a new worker begins with an arena of which nothing is lent.
 //! * Closing waits for nobody. Loans live on, each keeping its mapping; all else is unmapped, and the
 //!   pages behind it go back to the system. The file's descriptor is closed.
 
@@ -18,10 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::arena::Arena;
+use crate::cells::{CELLS, Cell};
 use crate::end::End;
 use crate::file::SharedFile;
-use crate::file_map::{Control, Direction, FileMap};
-use crate::loan::Borrowed;
+use crate::file_map::{Control, Direction, FileMap, MOST_WORKERS};
+use crate::loan::{Borrowed, Loan};
 use crate::message::Message;
 use crate::park::{Futex, Woken};
 use crate::ring::Envelope;
@@ -53,6 +57,22 @@ struct Peer {
     /// Sent, but not yet in the ring.
     waiting: VecDeque<Envelope>,
     results: Arc<Borrowed>,
+    /// Whether its worker is gone.
+    is_retired: bool,
+}
+
+impl Peer {
+    fn new(file: &Arc<SharedFile>, control: &Arc<Control>, worker: usize) -> Peer {
+        let file_map = control.file_map();
+        let region = file_map.region(worker, Direction::Tasks);
+        let (file, control) = (Arc::clone(file), Arc::clone(control));
+        Peer {
+            tasks: Arena::new(Arc::clone(&file), region, file_map.chunk()),
+            waiting: VecDeque::new(),
+            results: Arc::new(Borrowed::new(file, control, worker, Direction::Results)),
+            is_retired: false,
+        }
+    }
 }
 
 /// How a wait ended.
@@ -71,30 +91,114 @@ pub enum Received {
 impl Hub {
     /// A hub for so many workers.
     pub fn new(workers: usize) -> Result<Hub, IpcError> {
-        let file_map = FileMap::new(workers)?;
-        Hub::over(Arc::new(SharedFile::create("feedline", file_map.file_len())?), file_map)
+        Hub::with_spares(workers, 0)
+    }
+
+    /// A hub for so many workers, and for so many of their replacements at a time whose predecessors' memory is still in
+    /// use (fewer, where there would be too many).
+    pub fn with_spares(workers: usize, spares: usize) -> Result<Hub, IpcError> {
+        let most = spares.min(MOST_WORKERS.saturating_sub(workers));
+        // Without spares where the user's limits leave no room for them.
+        let file_map = FileMap::new(if workers == 0 { 0 } else { workers + most })
+            .or_else(|_| FileMap::new(workers))?;
+        let file = Arc::new(SharedFile::create("feedline", file_map.file_len())?);
+        Hub::over(file, file_map, workers)
     }
 
     /// A hub over a new file.
-    pub(crate) fn over(file: Arc<SharedFile>, file_map: FileMap) -> Result<Hub, IpcError> {
+    pub(crate) fn over(
+        file: Arc<SharedFile>,
+        file_map: FileMap,
+        workers: usize,
+    ) -> Result<Hub, IpcError> {
         fork::watch();
         let control = Arc::new(Control::create(&file, file_map)?);
-        let peers = (0..file_map.workers()).map(|worker| {
-            let region = file_map.region(worker, Direction::Tasks);
-            let (file, control) = (Arc::clone(&file), Arc::clone(&control));
-            Peer {
-                tasks: Arena::new(Arc::clone(&file), region, file_map.chunk()),
-                waiting: VecDeque::new(),
-                results: Arc::new(Borrowed::new(file, control, worker, Direction::Results)),
-            }
-        });
-        let inner = HubInner { peers: peers.collect(), file: Some(file), next: 0 };
+        let peers = (0..workers).map(|worker| Peer::new(&file, &control, worker)).collect();
+        let inner = HubInner { peers, file: Some(file), next: 0 };
         Ok(Hub {
             home: std::process::id(),
             control,
             closed: AtomicBool::new(false),
             inner: Mutex::new(inner),
         })
+    }
+
+    /// A place for the replacement of a worker whose process has ended: its number, or another. What the dead one
+    /// had sent and was not received yet is lost: receive it first. None if the hub is closed.
+    pub fn replace(&self, worker: usize) -> Result<Option<usize>, IpcError> {
+        self.check(worker)?;
+        let mut inner = self.lock()?;
+        let Some(file) = inner.file.clone() else { return Ok(None) };
+        let workers = inner.peers.len();
+        let Some(peer) = inner.peers.get_mut(worker) else {
+            return Err(IpcError::NoWorker { worker, workers });
+        };
+        if !peer.is_retired {
+            peer.is_retired = true;
+            peer.waiting.clear();
+            peer.results.close();
+        }
+        let unused = inner.peers.iter().position(|peer| peer.is_retired && peer.results.is_free());
+        let worker = match unused {
+            Some(worker) => {
+                // Nobody has it: its process is gone, and no loan is left that would be given back there.
+                self.control.channel(worker).reset();
+                inner.peers[worker] = Peer::new(&file, &self.control, worker);
+                worker
+            }
+            None if workers < self.control.file_map().workers() => {
+                inner.peers.push(Peer::new(&file, &self.control, workers));
+                workers
+            }
+            None => {
+                let retired = inner.peers.iter().filter(|peer| peer.is_retired).count();
+                return Err(IpcError::NoReplacement { retired });
+            }
+        };
+        Ok(Some(worker))
+    }
+
+    /// Borrows `len` bytes of an extent that its worker has lent by [`Extent::lend`](crate::Extent::lend); once for
+    /// each time that it was lent. The numbers are what the worker said. None if the hub is closed.
+    pub fn borrow_place(&self, place: u64, len: usize) -> Result<Option<Loan>, IpcError> {
+        let inner = self.lock()?;
+        if inner.file.is_none() {
+            return Ok(None);
+        }
+        let owner = self.control.file_map().results_of(place, len as u64);
+        let peer = owner.and_then(|worker| inner.peers.get(worker));
+        match peer {
+            Some(peer) => peer.results.borrow(place, 0, len as u64).map(Some),
+            None => Err(IpcError::Broken {
+                sender: "a worker".to_owned(),
+                what: format!("{len} bytes at {place}"),
+            }),
+        }
+    }
+
+    /// The worker whose extent is at this place, if it is anybody's.
+    #[must_use]
+    pub fn owner_of(&self, place: u64) -> Option<usize> {
+        self.control.file_map().results_of(place, 0)
+    }
+
+    /// What is in a cell.
+    pub fn load(&self, cell: usize) -> Result<u64, IpcError> {
+        self.cell(cell).map(Cell::load)
+    }
+
+    /// Puts a value into a cell.
+    pub fn store(&self, cell: usize, value: u64) -> Result<(), IpcError> {
+        self.cell(cell).map(|it| it.store(value))
+    }
+
+    /// Puts a value into a cell if another is there; whether it was.
+    pub fn exchange(&self, cell: usize, expected: u64, value: u64) -> Result<bool, IpcError> {
+        self.cell(cell).map(|it| it.exchange(expected, value))
+    }
+
+    fn cell(&self, cell: usize) -> Result<&Cell, IpcError> {
+        self.control.cell(cell).ok_or(IpcError::NoCell { cell, cells: CELLS })
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, HubInner>, IpcError> {
@@ -119,11 +223,13 @@ impl Hub {
         Ok(inner.file.as_ref().map(|file| End::new(Arc::clone(file), worker)))
     }
 
-    /// Sends a task to a worker. Never waits. Does nothing when the hub is closed.
+    /// Sends a task to a worker. Never waits. Does nothing when the hub is closed or the worker was replaced.
     pub fn send(&self, worker: usize, payload: &[u8]) -> Result<(), IpcError> {
         self.check(worker)?;
         let mut inner = self.lock()?;
-        let Some(peer) = inner.peers.get_mut(worker) else { return Ok(()) };
+        let Some(peer) = inner.peers.get_mut(worker).filter(|peer| !peer.is_retired) else {
+            return Ok(());
+        };
         let channel = self.control.channel(worker);
         peer.tasks.collect(&channel.task_returns);
         let allocation = peer.tasks.allocate(payload.len())?;
@@ -172,6 +278,9 @@ impl Hub {
         for step in 0..workers {
             let worker = (inner.next + step) % workers;
             let peer = &mut inner.peers[worker];
+            if peer.is_retired {
+                continue;
+            }
             if !peer.waiting.is_empty() {
                 self.flush(worker, peer);
             }
@@ -219,6 +328,8 @@ impl Hub {
         }
         drop(inner);
         self.control.doorbell().ring(&Futex);
+        // Workers that were forked while something was lent have ended, usually.
+        fork::look_after();
     }
 }
 

@@ -38,7 +38,7 @@
 //! | `message.rs`, `loan.rs`, `coverage.rs` | a message as it arrives; what is borrowed, held and given back |
 //! | `arena.rs`, `free_list.rs`, `stretches.rs` | where extents are made, and when memory goes back |
 //! | `file_map.rs`, `file.rs`, `mappings.rs` | the shared file: what is where, what is mapped |
-//! | `ring.rs`, `doorbell.rs`, `returns.rs` | the lock-free protocols |
+//! | `ring.rs`, `doorbell.rs`, `returns.rs`, `cells.rs` | the lock-free protocols |
 //! | `park.rs` | sleeping between processes |
 //! | `fork.rs` | children that see what their parent held |
 //! | `models/` | loom models of the protocols (`make loom`) |
@@ -46,6 +46,7 @@
 //! The crate is empty on systems other than Linux.
 #![cfg(target_os = "linux")]
 
+mod cells;
 mod doorbell;
 mod park;
 mod returns;
@@ -86,7 +87,8 @@ mod models;
 
 #[cfg(not(loom))]
 pub use {
-    end::{Arrival, End, Extent, Outgoing, Posted},
+    cells::CELLS,
+    end::{Arrival, End, Extent, Opened, Outgoing, Posted},
     error::IpcError,
     hub::{Hub, Received},
     loan::Loan,

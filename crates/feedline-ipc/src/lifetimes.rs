@@ -76,7 +76,7 @@ impl BothSides {
         let real = file.page();
         let file = file.with_page(pages * real);
         let fd = rustix::io::dup(&file).expect("a descriptor");
-        let hub = Hub::over(Arc::new(file), file_map).expect("memory");
+        let hub = Hub::over(Arc::new(file), file_map, 1).expect("memory");
         BothSides {
             end: hub.worker_end(0).expect("there is one").expect("it is open"),
             hub,
@@ -150,7 +150,7 @@ impl BothSides {
                 self.held.swap_remove(held.index(self.held.len()));
             }
             TestMove::Pause => {
-                assert!(self.end.receive(Duration::ZERO).is_ok());
+                assert!(self.end.receive(Duration::from_nanos(1)).is_ok());
             }
             TestMove::Send(..)
             | TestMove::PackOnly(_)

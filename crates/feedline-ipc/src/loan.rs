@@ -37,6 +37,8 @@ struct BorrowedInner {
     /// None when closed.
     mappings: Option<Mappings>,
     held: Coverage,
+    /// Loans that live or wait, also those without bytes.
+    loans: usize,
     /// Let go, but children may look at them.
     waiting: Vec<PendingReturn>,
 }
@@ -122,6 +124,7 @@ impl Borrowed {
         let inner = BorrowedInner {
             mappings: Some(Mappings::new(file, control.file_map().chunk())),
             held: Coverage::default(),
+            loans: 0,
             waiting: Vec::new(),
         };
         Borrowed {
@@ -171,6 +174,7 @@ impl Borrowed {
         };
         let mapping = inner.mappings.as_mut().ok_or(closed)?.cover(start..end)?;
         inner.held.hold(bytes.clone());
+        inner.loans += 1;
         self.look_after(&mut inner);
         drop(inner);
         let pointer = mapping.at(bytes.clone()).expect("`cover` covers it");
@@ -219,6 +223,7 @@ impl Borrowed {
         mapping: &Mapping,
     ) {
         inner.held.release(bytes.clone());
+        inner.loans -= 1;
         if inner.mappings.is_none() {
             if !bytes.is_empty() {
                 // The pages at both ends may be shared with what others hold, and if not, go with this one.
@@ -237,6 +242,11 @@ impl Borrowed {
         // SAFETY: mapped, aligned (checked when it was borrowed), and atomics, valid whatever is in them
         // and whoever writes.
         returns.give_back(extent, unsafe { header.cast::<ExtentHeader>().as_ref() });
+    }
+
+    /// Whether nothing of it is borrowed any more. What was held in a fork when it was closed is, for ever.
+    pub(crate) fn is_free(&self) -> bool {
+        lock(&self.inner).loans == 0
     }
 
     /// Lets go of the region: its owner is gone. Pages of which no byte is held go back to the system, also those

@@ -52,6 +52,13 @@ pub(crate) struct Returns {
 }
 
 impl Returns {
+    /// Forgets what is on it: its owner is gone.
+    #[cfg(not(loom))]
+    pub(crate) fn reset(&self) {
+        // Relaxed: nobody else has it.
+        self.top.store(0, Ordering::Relaxed);
+    }
+
     /// Returns one loan of the extent that this header precedes.
     pub(crate) fn give_back(&self, extent: u64, header: &ExtentHeader) {
         // Release: all that this process read and wrote in the extent comes before; pairs with the swap

@@ -68,6 +68,14 @@ impl<const N: usize> Ring<N> {
         }
     }
 
+    /// Empties it. For a hub whose other side is gone.
+    #[cfg(not(loom))]
+    pub(crate) fn reset(&self) {
+        // Relaxed: nobody else has it; whoever gets it next is told so through the system.
+        self.tail.0.store(0, Ordering::Relaxed);
+        self.head.0.store(0, Ordering::Relaxed);
+    }
+
     /// Puts an envelope in; false if the ring is full. For the producer only, one thread at a time.
     pub(crate) fn push(&self, envelope: Envelope) -> bool {
         let () = Self::VALID;

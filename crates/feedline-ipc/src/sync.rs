@@ -1,6 +1,6 @@
 //! One switch between the standard library's atomics and loom's; and one way to lock.
 //!
-//! The protocols that loom checks (`doorbell.rs`, `ring.rs`, `returns.rs`) take their atomics from here. In
+//! The protocols that loom checks (`doorbell.rs`, `ring.rs`, `returns.rs`, `cells.rs`) take their atomics from here. In
 //! shared memory they are the standard library's, whose layout is that of the integers.
 
 #[cfg(not(loom))]

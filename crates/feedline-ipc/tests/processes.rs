@@ -241,3 +241,69 @@ fn forking_again_and_again_while_something_is_held_takes_no_descriptors() {
     assert!(open() < before + 25);
     drop(loans);
 }
+
+#[test]
+fn workers_fill_one_extent_together_and_the_dead_are_replaced() {
+    const PART: usize = 100_000;
+    let hub = Hub::with_spares(2, 1).unwrap();
+    let ends = [0, 1].map(|i| hub.worker_end(i).unwrap().expect("it is open"));
+    // Worker 0 makes an extent, fills its half, says where, and is killed.
+    let children = [0, 1].map(|i| {
+        let end = ends[i].clone();
+        worker(move || {
+            if i == 0 {
+                let extent = end.allocate(2 * PART)?;
+                let place = extent.lend()?;
+                assert!(end.exchange(3, 0, place)?);
+                assert!(!end.exchange(3, 0, 1)?);
+            }
+            while end.load(3)? == 0 {
+                std::thread::yield_now();
+            }
+            let memory = end.open_place(end.load(3)?, 2 * PART)?;
+            let half = numbers(i as u64, PART);
+            // SAFETY: its own half of what was opened.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    half.as_ptr(),
+                    memory.pointer().as_ptr().add(i * PART),
+                    PART,
+                );
+            }
+            send(&end, b"done", &[])?;
+            loop {
+                std::thread::park();
+            }
+        })
+    });
+    for _ in 0..2 {
+        assert_eq!(payload(&receive(&hub)), b"done");
+    }
+    let place = hub.load(3).unwrap();
+    let batch = hub.borrow_place(place, 2 * PART).unwrap().expect("it is open");
+    for child in children {
+        kill(child, Signal::SIGKILL).unwrap();
+        waitpid(child, None).unwrap();
+    }
+    // Something of the first is held, so that its memory is left alone; nothing of the second.
+    assert_eq!(hub.replace(0).unwrap(), Some(2));
+    assert_eq!(hub.replace(1).unwrap(), Some(1));
+    let end = hub.worker_end(1).unwrap().expect("it is open");
+    let child = worker(move || send(&end, b"new", &[&[9; PART]]));
+    let mut message = receive(&hub);
+    assert_eq!((message.worker(), payload(&message)), (1, b"new".to_vec()));
+    assert_eq!(bytes(&message.take_buffers()[0]), [9; PART]);
+    ended_well(child);
+    for i in 0..2 {
+        assert_eq!(&bytes(&batch)[i * PART..(i + 1) * PART], numbers(i as u64, PART));
+    }
+    // All numbers are taken as long as something of the first is held.
+    drop(message);
+    assert_eq!(hub.replace(2).unwrap(), Some(2));
+    assert!(matches!(hub.replace(0), Err(IpcError::NoReplacement { retired: 1 })));
+    drop(batch);
+    assert_eq!(hub.replace(0).unwrap(), Some(0));
+    assert_eq!((hub.owner_of(place), hub.owner_of(7)), (Some(0), None));
+    assert!(matches!(hub.borrow_place(7, 1), Err(IpcError::Broken { .. })));
+    assert!(matches!(hub.load(feedline_ipc::CELLS), Err(IpcError::NoCell { .. })));
+}

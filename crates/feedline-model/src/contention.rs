@@ -6,11 +6,14 @@ use crate::calibrate::WorkCosts;
 ///
 /// One busy core does 1 second of work per second; all of them together do `cores * efficiency`, and in between
 /// it grows evenly. An efficiency below 1 is what two threads of one core, one memory bus, or a hypervisor's other guests
-/// take.
+/// take. When `load > cores` threads take turns, a core's caches are often filled by another: of what the cores would do, the share
+/// `switching * (1 - cores / load)` is lost. `1 - cores / load` is the share of threads that are without a core at a time, so
+/// nothing is lost with a thread for each core, and not more than `switching` with any number of them.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) struct Cores {
     pub(crate) count: f64,
     pub(crate) efficiency: f64,
+    pub(crate) switching: f64,
 }
 
 /// How fast workers advance, as a share of how fast one alone would.
@@ -28,6 +31,11 @@ impl Cores {
         (self.count * self.efficiency).max(1.0)
     }
 
+    /// What is left of them for others while one thread has a core to itself.
+    pub(crate) fn but_one(&self) -> Cores {
+        Cores { count: (self.count - 1.0).max(1.0), ..*self }
+    }
+
     /// By how much work on a core takes longer when `load` workers want one.
     fn stretch(&self, load: f64) -> f64 {
         if load <= 1.0 {
@@ -35,7 +43,8 @@ impl Cores {
         }
         let each =
             if self.count > 1.0 { (self.capacity() - 1.0) / (self.count - 1.0) } else { 0.0 };
-        load / (1.0 + (load.min(self.count) - 1.0) * each)
+        let lost = self.switching * (1.0 - self.count / load).max(0.0);
+        load / (1.0 + (load.min(self.count) - 1.0) * each) / (1.0 - lost)
     }
 
     /// How many times longer work takes when the number that want a core varies around `load` than when it is
@@ -104,7 +113,7 @@ fn normal(x: f64) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    const TWO: Cores = Cores { count: 2.0, efficiency: 1.0 };
+    const TWO: Cores = Cores { count: 2.0, efficiency: 1.0, switching: 0.0 };
 
     fn costs(wait: f64, cpu: f64, lock: f64) -> WorkCosts {
         WorkCosts { wait, cpu, lock, ..WorkCosts::default() }
@@ -177,7 +186,7 @@ mod tests {
 
     #[test]
     fn one_has_the_lock_at_a_time_however_many_cores_there_are() {
-        let many = Cores { count: 64.0, efficiency: 1.0 };
+        let many = Cores { count: 64.0, ..TWO };
         let speeds = many.speeds(&costs(0.006, 0.002, 0.002), 16, 0);
         assert!((16.0 * speeds.making / 0.01 - 500.0).abs() < 1e-6, "{speeds:?}");
         assert!(many.speeds(&costs(0.006, 0.002, 0.002), 5, 0).making > 0.999);
@@ -185,9 +194,18 @@ mod tests {
 
     #[test]
     fn threads_of_one_core_get_less_done_together() {
-        let halves = Cores { count: 2.0, efficiency: 0.65 };
+        let halves = Cores { efficiency: 0.65, ..TWO };
         let speeds = halves.speeds(&costs(0.0, 1.0, 0.0), 2, 0);
         assert!((2.0 * speeds.making - 1.3).abs() < 1e-6, "{speeds:?}");
         assert_eq!(halves.speeds(&costs(0.0, 1.0, 0.0), 1, 0).making, 1.0);
+    }
+
+    #[test]
+    fn taking_turns_costs_by_the_share_that_is_without_a_core() {
+        let cold = Cores { switching: 0.3, ..TWO };
+        for (workers, all) in [(1, 1.0), (2, 2.0), (3, 2.0 * 0.9), (4, 2.0 * 0.85), (200, 1.406)] {
+            let speeds = cold.speeds(&costs(0.0, 0.01, 0.0), workers, 0);
+            assert!((workers as f64 * speeds.making - all).abs() < 1e-6, "{workers} {speeds:?}");
+        }
     }
 }

@@ -209,6 +209,7 @@ pub fn predict(calibration: &Calibration, setting: &Setting) -> Result<Predictio
             asks_at: start,
             started_at: (first, each),
             spin_up,
+            head_start: calibration.head_start,
             new_memory: calibration.new_memory.at(batch_bytes(calibration, setting)),
         };
         run.taken()

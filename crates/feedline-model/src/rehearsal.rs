@@ -28,6 +28,8 @@ pub(crate) struct Rehearsal {
     pub(crate) started_at: (f64, f64),
     /// Seconds on a core until a started worker begins to work.
     pub(crate) spin_up: f64,
+    /// Seconds that the loop, when it wakes up, has a core to itself.
+    pub(crate) head_start: f64,
     /// Seconds on a core for the memory of a batch, where none is used again.
     pub(crate) new_memory: f64,
 }
@@ -98,6 +100,8 @@ struct Rehearsing<'a> {
     making: Abreast,
     /// And all others who want a core: workers that start, and (numbered after them) the loop when it lets go.
     collating: Abreast,
+    /// What the loop has left of its work in its head start, and after that.
+    ahead: Option<(f64, f64)>,
     events: BinaryHeap<Reverse<(Ordered, Known)>>,
     /// By samples: workers that have nothing to do.
     idle: Vec<usize>,
@@ -120,7 +124,7 @@ struct Rehearsing<'a> {
     asks: Option<f64>,
     taken: Rehearsed,
     /// How fast so many workers advance that make samples, and that collate.
-    speeds: HashMap<(usize, usize), Speeds>,
+    speeds: HashMap<(usize, usize, bool), Speeds>,
 }
 
 impl Rehearsal {
@@ -137,6 +141,7 @@ impl Rehearsal {
             doing: vec![Doing::Nothing; self.workers],
             making: Abreast::default(),
             collating: Abreast::default(),
+            ahead: None,
             events: BinaryHeap::new(),
             idle: Vec::new(),
             next_of: vec![usize::MAX; self.workers],
@@ -172,19 +177,31 @@ impl Rehearsing<'_> {
     /// Goes on to the next event; false if there is none.
     fn step(&mut self) -> bool {
         let (making, collating) = (self.making.members.len(), self.collating.members.len());
-        let worked_out = || self.run.cores.speeds(&self.run.costs, making, collating);
-        let speeds = *self.speeds.entry((making, collating)).or_insert_with(worked_out);
+        let is_ahead = self.ahead.is_some();
+        let worked_out = || {
+            let cores = if is_ahead { self.run.cores.but_one() } else { self.run.cores };
+            cores.speeds(&self.run.costs, making, collating)
+        };
+        let speeds = *self.speeds.entry((making, collating, is_ahead)).or_insert_with(worked_out);
         let known =
             self.events.peek().map_or(f64::INFINITY, |Reverse((Ordered(at), _))| at - self.now);
         let made = self.making.next(speeds.making);
         let collated = self.collating.next(speeds.collating);
-        let time = known.min(made).min(collated);
+        let head = self.ahead.map_or(f64::INFINITY, |(left, _)| left);
+        let time = known.min(made).min(collated).min(head);
         if time == f64::INFINITY {
             return false;
         }
         self.now += time;
         self.making.advance(time, speeds.making);
         self.collating.advance(time, speeds.collating);
+        if let Some((left, later)) = self.ahead {
+            self.ahead = (time < head).then_some((left - time, later));
+            if time == head {
+                self.collating.join(self.run.workers, later);
+                return true;
+            }
+        }
         if time == known {
             match self.events.pop() {
                 Some(Reverse((_, Known::Starts(worker)))) => {
@@ -193,7 +210,10 @@ impl Rehearsing<'_> {
                 }
                 Some(Reverse((_, Known::LetsGo))) => {
                     let release = self.run.costs.release * f64::from(self.run.batch_size);
-                    self.collating.join(self.run.workers, release);
+                    // A single core is shared from the start.
+                    let has_other = self.run.cores.count > 1.0;
+                    let head = if has_other { release.min(self.run.head_start) } else { 0.0 };
+                    self.ahead = Some((head, release - head));
                 }
                 _ => self.ask(),
             }
@@ -341,7 +361,7 @@ mod tests {
         Rehearsal {
             assignment,
             costs,
-            cores: Cores { count: 4.0, efficiency: 1.0 },
+            cores: Cores { count: 4.0, efficiency: 1.0, switching: 0.0 },
             workers,
             batch_size: 16,
             ahead: 2 * workers,
@@ -350,6 +370,7 @@ mod tests {
             asks_at: 0.0,
             started_at: (0.0, 0.0),
             spin_up: 0.0,
+            head_start: 0.0,
             new_memory: 0.0,
         }
     }
@@ -393,6 +414,20 @@ mod tests {
         let costs = WorkCosts { wait: 0.01, collate: 0.001, ..WorkCosts::default() };
         let taken = Rehearsal { batches: 8, ..run(Assignment::Batches, 8, costs) }.taken();
         assert!((taken.at[7] - (0.16 + 0.032)).abs() < 1e-6, "{taken:?}");
+    }
+
+    #[test]
+    fn a_loop_that_wakes_up_shares_its_core_after_its_head_start() {
+        // Two workers always want both cores. Letting go takes 16 ms: of two thirds of a core 24, after 4 ms to itself 4 + 18.
+        let costs = WorkCosts { cpu: 1.0, release: 0.001, ..WorkCosts::default() };
+        let cores = Cores { count: 2.0, efficiency: 1.0, switching: 0.0 };
+        for (head_start, takes) in [(0.0, 0.024), (0.004, 0.022), (0.1, 0.016)] {
+            let run = Rehearsal { cores, head_start, ..run(Assignment::Batches, 2, costs) };
+            let taken = run.taken();
+            // A batch of each worker is there at a time: the second is asked for when the first is let go of.
+            let between = taken.at[1] - taken.at[0];
+            assert!((between - takes).abs() < 1e-9, "{head_start}: {between}");
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Calibrations and predictions: JSON in, JSON out.
 
+use std::path::PathBuf;
+
 use feedline::model::ArgumentError;
 use feedline::model::calibrate::{Assignment, Calibration, LoaderStats, Observation};
 use feedline::model::predict::{self as prediction, Setting};
+use feedline_bench::forecast::{OtherSetting, predict_elsewhere};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -40,6 +43,14 @@ pub(crate) fn calibrate(
     let seen: Vec<Observation> = read("observations", observations)?;
     let found = py.detach(|| Calibration::of(assignment, cores, &seen)).map_err(refused)?;
     written(&found)
+}
+
+/// What the loaders of a folder of results would do at a setting that was not measured.
+#[pyfunction]
+pub(crate) fn predict_results(py: Python<'_>, folder: PathBuf, other: &str) -> PyResult<String> {
+    let other: OtherSetting = read("setting", other)?;
+    let found = py.detach(|| predict_elsewhere(&folder, &other));
+    written(&found.map_err(|error| PyValueError::new_err(error.to_string()))?)
 }
 
 /// What a loader does at a setting.

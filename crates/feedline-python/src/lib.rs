@@ -86,7 +86,7 @@ pub mod _feedline {
     #[pymodule_export]
     use crate::epoch::NativeEpoch;
     #[pymodule_export]
-    use crate::forecast::{calibrate, observation, predict};
+    use crate::forecast::{calibrate, observation, predict, predict_results};
     #[pymodule_export]
     use crate::loader::NativeLoader;
     #[pymodule_export]

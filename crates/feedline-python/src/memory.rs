@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use feedline_ipc::{Extent, Loan};
+use feedline_ipc::{Extent, Loan, Opened};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,25 +16,41 @@ use pyo3::types::PyByteArray;
 pub struct SharedBytes {
     address: usize,
     len: isize,
-    _owner: Owner,
+    owner: Owner,
 }
 
-#[expect(dead_code, reason = "owned, not read")]
 enum Owner {
+    #[expect(dead_code, reason = "owned, not read")]
     Loan(Loan),
     Extent(Extent),
+    #[expect(dead_code, reason = "owned, not read")]
+    Opened(Opened),
+    #[expect(dead_code, reason = "owned, not read")]
     Object(Py<PyAny>),
 }
 
 impl SharedBytes {
     pub(crate) fn lent(loan: Loan) -> SharedBytes {
         let address = loan.pointer().as_ptr() as usize;
-        SharedBytes { address, len: loan.len() as isize, _owner: Owner::Loan(loan) }
+        SharedBytes { address, len: loan.len() as isize, owner: Owner::Loan(loan) }
+    }
+
+    pub(crate) fn opened(opened: Opened) -> SharedBytes {
+        let address = opened.pointer().as_ptr() as usize;
+        SharedBytes { address, len: opened.len() as isize, owner: Owner::Opened(opened) }
+    }
+
+    /// The extent that they are, if this process made them as one.
+    pub(crate) fn extent(&self) -> Option<&Extent> {
+        match &self.owner {
+            Owner::Extent(extent) => Some(extent),
+            _ => None,
+        }
     }
 
     pub(crate) fn own(extent: Extent) -> SharedBytes {
         let address = extent.pointer().as_ptr() as usize;
-        SharedBytes { address, len: extent.len() as isize, _owner: Owner::Extent(extent) }
+        SharedBytes { address, len: extent.len() as isize, owner: Owner::Extent(extent) }
     }
 }
 
@@ -83,7 +99,7 @@ fn checked(address: usize, len: usize) -> PyResult<isize> {
 /// The `len` bytes at an address, which belong to `owner`. Whoever calls knows that they are there.
 #[pyfunction]
 pub(crate) fn memory_at(address: usize, len: usize, owner: Py<PyAny>) -> PyResult<SharedBytes> {
-    Ok(SharedBytes { address, len: checked(address, len)?, _owner: Owner::Object(owner) })
+    Ok(SharedBytes { address, len: checked(address, len)?, owner: Owner::Object(owner) })
 }
 
 /// A copy of the `len` bytes at an address. Whoever calls knows that they are there.

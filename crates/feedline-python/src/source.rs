@@ -7,12 +7,12 @@ use std::sync::Arc;
 use feedline::sources::cache::{Cached, DiskStore, MemoryStore};
 use feedline::sources::volumes::{VolumeSet, Volumes};
 use feedline::sources::{
-    Concat, Encoded, ImageArrays, Iterated, MixKind, Mixing, PassChange, Pictures, Select,
-    SourceError, Watch, Zip, files, only,
+    ChosenWindows, Concat, Encoded, ImageArrays, Iterated, MixKind, Mixing, PassChange, Pictures,
+    Select, SourceError, Watch, Zip, files, only,
 };
 use feedline::{Alter, DType, Dataset, Form, Ragged, plan};
 use feedline_bench::Traced;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use pyo3::{PyTraverseError, PyVisit};
@@ -56,6 +56,9 @@ pub struct Source {
     /// What becomes of the order of an iterable dataset's samples.
     changes: Vec<PassChange>,
 }
+
+const SCATTERED: &std::ffi::CStr = c"these samples are in more shards or row groups than fit into memory, and not in their order, so each may \
+be read with all that is around it; select them in ascending order and shuffle in the loader, or make the buffer larger";
 
 /// How many shards may be shuffled, each counted as often as it is repeated.
 const MOST_SHARDS: usize = 1 << 24;
@@ -144,15 +147,28 @@ impl Source {
         Source { functions: functions.unwrap_or_default(), lanes, ..Source::of(dataset) }
     }
 
-    /// Some of the samples. A choice of them has no shards any more.
+    /// Some of the samples. Chosen in the order of the shards they keep these; in another order they have none any more.
     fn chosen(
         &self,
         py: Python<'_>,
         select: Result<Select<dyn Dataset>, SourceError>,
     ) -> PyResult<Source> {
         let select = select.map_err(|e| errors::source_error(&e))?;
+        let chosen = match &self.windows {
+            Some((shards, window)) => select.windows(shards, *window),
+            None => ChosenWindows::Whole,
+        };
+        let windows = match chosen {
+            ChosenWindows::Windows(shards, window) => Some((shards.into(), window)),
+            ChosenWindows::Whole => None,
+            ChosenWindows::Scattered => {
+                let category = py.get_type::<PyUserWarning>();
+                PyErr::warn(py, &category, SCATTERED, 5)?;
+                None
+            }
+        };
         let (alters, remade) = (self.alters.clone(), self.remade.clone());
-        Ok(Source { windows: None, alters, remade, ..self.then(py, select) })
+        Ok(Source { windows, alters, remade, ..self.then(py, select) })
     }
 
     pub(crate) fn dataset(&self) -> Arc<dyn Dataset> {
@@ -437,18 +453,15 @@ impl Source {
 
     /// All samples, again and again.
     fn repeated(&self, py: Python<'_>, times: u64) -> PyResult<Source> {
-        let source = self.chosen(py, Select::repeated(self.dataset(), times))?;
-        let Some((shards, window)) = &self.windows else { return Ok(source) };
-        let all = shards.len().checked_mul(usize::try_from(times).unwrap_or(usize::MAX));
+        let shards = self.windows.as_ref().map_or(0, |(shards, _)| shards.len());
+        let all = shards.checked_mul(usize::try_from(times).unwrap_or(usize::MAX));
         if all.is_none_or(|all| all > MOST_SHARDS) {
             return Err(PyValueError::new_err(format!(
-                "{} shards that are streamed cannot be repeated {times} times; repeat them fewer times, or \
-                 go through several epochs",
-                shards.len()
+                "{shards} shards that are streamed cannot be repeated {times} times; repeat them fewer times, or \
+                 go through several epochs"
             )));
         }
-        let shards = shards.repeat(times as usize).into();
-        Ok(Source { windows: Some((shards, *window)), ..source })
+        self.chosen(py, Select::repeated(self.dataset(), times))
     }
 
     /// The same samples, drawn in proportion to weights from parts of these lengths.

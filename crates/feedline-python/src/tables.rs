@@ -112,6 +112,7 @@ fn table_options(of: &str, settings: &Bound<'_, PyDict>) -> PyResult<TableOption
         ragged: ragged_rule(&settings)?,
         buffer: settings.get("buffer")?,
         shuffle_window: settings.get_if("shuffle_window")?,
+        image_root: settings.get_if("image_root")?,
     };
     settings.finish()?;
     Ok(options)

@@ -72,8 +72,49 @@ pub struct TransportHub {
 #[pymethods]
 impl TransportHub {
     #[new]
-    fn new(py: Python<'_>, workers: usize) -> PyResult<TransportHub> {
-        Ok(TransportHub { hub: Hub::new(workers).map_err(|e| ipc_error(py, &e))? })
+    #[pyo3(signature = (workers, spares=0))]
+    fn new(py: Python<'_>, workers: usize, spares: usize) -> PyResult<TransportHub> {
+        let hub = Hub::with_spares(workers, spares).map_err(|e| ipc_error(py, &e))?;
+        Ok(TransportHub { hub })
+    }
+
+    /// How many cells there are.
+    #[getter]
+    fn cells(&self) -> usize {
+        feedline_ipc::CELLS
+    }
+
+    /// A number for the replacement of a worker whose process has ended.
+    fn replace(&self, py: Python<'_>, worker: usize) -> PyResult<usize> {
+        let found = self.hub.replace(worker).map_err(|e| ipc_error(py, &e))?;
+        found.ok_or_else(|| PyValueError::new_err("the hub is closed"))
+    }
+
+    /// Memory that its worker has lent, by its place.
+    fn borrow(&self, py: Python<'_>, place: u64, nbytes: usize) -> PyResult<SharedBytes> {
+        let loan = self.hub.borrow_place(place, nbytes).map_err(|e| ipc_error(py, &e))?;
+        let loan = loan.ok_or_else(|| PyValueError::new_err("the hub is closed"))?;
+        Ok(SharedBytes::lent(loan))
+    }
+
+    /// The worker whose memory is at a place, if it is anybody's.
+    fn owner(&self, place: u64) -> Option<usize> {
+        self.hub.owner_of(place)
+    }
+
+    /// What is in a cell.
+    fn load(&self, py: Python<'_>, cell: usize) -> PyResult<u64> {
+        self.hub.load(cell).map_err(|e| ipc_error(py, &e))
+    }
+
+    /// Puts a value into a cell.
+    fn store(&self, py: Python<'_>, cell: usize, value: u64) -> PyResult<()> {
+        self.hub.store(cell, value).map_err(|e| ipc_error(py, &e))
+    }
+
+    /// Puts a value into a cell if another is there; whether it was.
+    fn exchange(&self, py: Python<'_>, cell: usize, expected: u64, value: u64) -> PyResult<bool> {
+        self.hub.exchange(cell, expected, value).map_err(|e| ipc_error(py, &e))
     }
 
     /// What worker number `worker` needs.
@@ -181,6 +222,39 @@ impl TransportEnd {
     /// Memory that goes to the main process without a copy when it is sent.
     fn allocate(&self, py: Python<'_>, nbytes: usize) -> PyResult<SharedBytes> {
         Ok(SharedBytes::own(self.end.allocate(nbytes).map_err(|e| ipc_error(py, &e))?))
+    }
+
+    /// Lends memory of this end's to the main process; its place.
+    fn lend(&self, py: Python<'_>, memory: &SharedBytes) -> PyResult<u64> {
+        let extent = memory.extent();
+        let extent = extent.ok_or_else(|| PyValueError::new_err("it was not allocated here"))?;
+        extent.lend().map_err(|e| ipc_error(py, &e))
+    }
+
+    /// Takes memory back that was lent and that the main process was not told of.
+    fn take_back(&self, py: Python<'_>, place: u64) -> PyResult<()> {
+        self.end.take_back(place).map_err(|e| ipc_error(py, &e))
+    }
+
+    /// Memory that some worker has lent, by its place, to be written to.
+    fn open_place(&self, py: Python<'_>, place: u64, nbytes: usize) -> PyResult<SharedBytes> {
+        let opened = self.end.open_place(place, nbytes).map_err(|e| ipc_error(py, &e))?;
+        Ok(SharedBytes::opened(opened))
+    }
+
+    /// What is in a cell.
+    fn load(&self, py: Python<'_>, cell: usize) -> PyResult<u64> {
+        self.end.load(cell).map_err(|e| ipc_error(py, &e))
+    }
+
+    /// Puts a value into a cell.
+    fn store(&self, py: Python<'_>, cell: usize, value: u64) -> PyResult<()> {
+        self.end.store(cell, value).map_err(|e| ipc_error(py, &e))
+    }
+
+    /// Puts a value into a cell if another is there; whether it was.
+    fn exchange(&self, py: Python<'_>, cell: usize, expected: u64, value: u64) -> PyResult<bool> {
+        self.end.exchange(cell, expected, value).map_err(|e| ipc_error(py, &e))
     }
 
     /// Sends a payload with its buffers; waits while there is no room.

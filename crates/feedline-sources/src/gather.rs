@@ -63,7 +63,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, row: usize) {
 /// Tells the processor that the first bytes at an address will be read. A hint: the address need not be
 /// valid.
 #[inline(always)]
-fn fetch(address: *const u8, bytes: usize) {
+pub(crate) fn fetch(address: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

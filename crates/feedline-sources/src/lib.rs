@@ -74,6 +74,7 @@
 //! writes is a flat dictionary of three known keys.
 
 pub mod cache;
+mod chosen_windows;
 mod concat;
 mod crowd;
 mod encoded;
@@ -114,6 +115,7 @@ pub mod plain_file {
     pub use crate::stamp::{Stamp, since_1970};
 }
 
+pub use chosen_windows::ChosenWindows;
 pub use concat::Concat;
 pub use crowd::Watch;
 pub use encoded::Encoded;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex};
 
-use crate::SourceError;
+use crate::{ChosenWindows, SourceError};
 
 /// Samples of another dataset: those that are listed, or equally spaced ones, or all of them several
 /// times. One that comes twice draws its own random numbers each time, as these depend on the index that
@@ -66,6 +66,21 @@ impl<D: Dataset + ?Sized> Select<D> {
         let of = inner.len();
         let count = of.checked_mul(times).ok_or(SourceError::TooManySamples)?;
         Ok(Select { inner, choice: Choice::Repeated { of, count } })
+    }
+
+    /// How these samples are shuffled if the other dataset's are by shards and windows.
+    #[must_use]
+    pub fn windows(&self, shards: &[u64], window: u64) -> ChosenWindows {
+        match &self.choice {
+            Choice::Listed(listed) => ChosenWindows::of_listed(listed, shards, window),
+            Choice::Spaced { first, step, count } => {
+                ChosenWindows::of_spaced((*first, *step, *count), shards, window)
+            }
+            Choice::Repeated { of, count } => {
+                let times = usize::try_from(count.checked_div(*of).unwrap_or(0));
+                ChosenWindows::Windows(shards.repeat(times.unwrap_or(0)), window)
+            }
+        }
     }
 
     /// The other dataset's index; the engine asks only for indices below `len`.

@@ -4,11 +4,14 @@
 //! own are ten cache misses per row, one after the other they are one or two. So numbers are laid out row by row
 //! when rows are decoded, as *records*; texts, bytes and lists stay as they are.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 
 use crate::TableError;
 use crate::cells::{CellFault, Cells, Filling};
 use crate::columns::{Placement, TableColumn};
+use crate::named_files::NamedFiles;
 
 /// Where the fixed fields of a row are in its record.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub(crate) struct TableChunk {
     cells: Vec<Option<Cells>>,
     /// Whether the columns' memory is somebody else's.
     borrowed: bool,
+    /// How files are read that rows name.
+    named_files: Option<Arc<NamedFiles>>,
     /// Rows that cannot be delivered, by column.
     faults: Vec<Faulty>,
 }
@@ -75,8 +80,8 @@ impl TableChunk {
             })?;
             cells.push(Some(of_column));
         }
-        let mut chunk =
-            TableChunk { rows, records: None, cells, borrowed: false, faults: Vec::new() };
+        let (records, named_files, faults) = (None, None, Vec::new());
+        let mut chunk = TableChunk { rows, records, cells, borrowed: false, named_files, faults };
         if let Some(form) = form.filter(|form| form.stride > 0) {
             chunk.lay_out(columns, form)?;
         }
@@ -118,6 +123,15 @@ impl TableChunk {
     /// Says that the columns' memory is somebody else's, and does not count.
     pub(crate) fn shares_memory(&mut self) {
         self.borrowed = true;
+    }
+
+    /// Says how files are read that its rows name.
+    pub(crate) fn name_files(&mut self, named_files: Option<&Arc<NamedFiles>>) {
+        self.named_files = named_files.cloned();
+    }
+
+    pub(crate) fn named_files(&self) -> Option<&NamedFiles> {
+        self.named_files.as_deref()
     }
 
     /// What it takes in memory.
@@ -198,8 +212,12 @@ pub(crate) fn fixed_value(
     let name = &column.name;
     if cells.is_null(row) {
         return match &column.filling {
-            Filling::With(value) => {
-                out.extend_from_slice(value);
+            Filling::With(element) => {
+                let width = column.kind.width().ok_or(CellFault::Damaged)?;
+                out.try_reserve(width).map_err(|_| CellFault::Damaged)?;
+                for _ in 0..width / element.len().max(1) {
+                    out.extend_from_slice(element);
+                }
                 Ok(())
             }
             Filling::Refused => Err(CellFault::Null { name: name.clone() }),

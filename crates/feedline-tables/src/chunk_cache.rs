@@ -16,6 +16,17 @@ pub(crate) trait ChunkSource: Send + Sync + 'static {
     /// Decodes a chunk.
     fn decode(&self, chunk: usize) -> Result<TableChunk, TableError>;
 
+    /// Whether chunks are read out of somebody else's memory, of which [`check`](ChunkSource::check) says if it may be touched.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    /// Refuses chunks whose memory may not be touched any more.
+    fn check(&self, chunks: &[usize]) -> Result<(), TableError> {
+        let _ = chunks;
+        Ok(())
+    }
+
     /// Where a row comes from, for messages.
     fn origin(&self, chunk: usize, row: u64) -> String;
 
@@ -140,6 +151,10 @@ impl ChunkCache {
         // Whoever waits must not wait for ever, whatever becomes of decoding.
         let _unclaim = Unclaim { cache: self, chunk };
         let decoded = self.source.decode(chunk).map(Arc::new).map_err(Arc::new);
+        // What the system refused now, it may grant the next time.
+        if decoded.as_ref().is_err_and(|error| matches!(**error, TableError::Io { .. })) {
+            return decoded;
+        }
         let bytes = decoded.as_ref().map_or(64, |chunk| chunk.memory());
         let mut state = self.lock();
         let fits = state.settled_bytes.saturating_add(bytes) <= self.buffer;
@@ -181,5 +196,53 @@ impl Drop for Unclaim<'_> {
     fn drop(&mut self) {
         self.cache.lock().begun.remove(&self.chunk);
         self.cache.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Fails with each of these in turn; counts how often it was asked.
+    struct Failing {
+        errors: Mutex<Vec<TableError>>,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl ChunkSource for Failing {
+        fn decode(&self, _: usize) -> Result<TableChunk, TableError> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            Err(self.errors.lock().unwrap().pop().unwrap())
+        }
+
+        fn origin(&self, _: usize, _: u64) -> String {
+            String::new()
+        }
+
+        fn narrowed(&self, _: &[usize]) -> Option<crate::table::Table> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_the_system_refused_is_tried_again_and_damage_is_not() {
+        for settles in [true, false] {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let busy = TableError::Io {
+                doing: "read",
+                path: "x".into(),
+                source: std::io::Error::other("busy"),
+            };
+            let errors = Mutex::new(vec![TableError::Row("damaged".to_string()), busy]);
+            let source = Failing { errors, asked: Arc::clone(&asked) };
+            let cache = ChunkCache::new(source, 1, 1 << 20, settles);
+            let said = || cache.get(0).unwrap_err().to_string();
+            assert!(said().contains("busy"));
+            assert_eq!(said(), "damaged");
+            assert_eq!(said(), "damaged");
+            assert_eq!(asked.load(Ordering::Relaxed), 2);
+        }
     }
 }

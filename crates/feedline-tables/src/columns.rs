@@ -1,7 +1,7 @@
 //! Which columns become fields, and what stands for their nulls.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
@@ -43,6 +43,9 @@ pub struct TableOptions {
     /// How many consecutive rows are shuffled with each other; `None` for all of them, where those fit into the buffer, otherwise as
     /// many as half of it holds.
     pub shuffle_window: Option<u64>,
+    /// The folder that files must be in which rows name (an image's `path` without its bytes). `None`: that of the table's file;
+    /// data in memory may name any.
+    pub image_root: Option<PathBuf>,
 }
 
 impl Default for TableOptions {
@@ -54,6 +57,7 @@ impl Default for TableOptions {
             ragged: Ragged::PadToLongest { fill: 0.0 },
             buffer: 1 << 30,
             shuffle_window: None,
+            image_root: None,
         }
     }
 }
@@ -65,12 +69,14 @@ pub(crate) struct TableColumn {
     pub(crate) kind: ValueKind,
     /// What stands for an item that is null.
     pub(crate) item_filling: Filling,
-    /// What stands for a value that is null: as many elements as it has, or a text. `With` nothing is an empty list or text.
+    /// What stands for a value that is null: each of its elements, or a text. `With` nothing is an empty list or text.
     pub(crate) filling: Filling,
     /// Whether another field tells where nulls are.
     pub(crate) flagged: bool,
     /// As the file calls its type.
     shown: String,
+    /// Set for dates and times: which numbers these are depends on it.
+    moment: Option<DataType>,
 }
 
 /// Where the columns of a table are in one file.
@@ -148,7 +154,9 @@ pub(crate) fn again(
         let Some(leaf) = all.iter().find(|leaf| leaf.name == column.name) else {
             return Err(no_such_column(&format!("`{}`", path.display()), &column.name, &all));
         };
-        if ValueKind::of(&leaf.data_type).as_ref() != Some(&column.kind) {
+        if ValueKind::of(&leaf.data_type).as_ref() != Some(&column.kind)
+            || moment_of(&leaf.data_type) != column.moment
+        {
             return Err(TableError::SchemaChange {
                 column: column.name.clone(),
                 path: path.to_path_buf(),
@@ -160,6 +168,39 @@ pub(crate) fn again(
         found.push(leaf);
     }
     Ok(placement(&found))
+}
+
+/// The type of dates and times, in lists and dictionaries too; `None` for other values. Time zones say how instants are
+/// shown, not what they are.
+fn moment_of(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            moment_of(item.data_type())
+        }
+        DataType::Dictionary(_, values) => moment_of(values),
+        DataType::Timestamp(unit, zone) => {
+            Some(DataType::Timestamp(*unit, zone.as_ref().map(|_| "UTC".into())))
+        }
+        kind if kind.is_temporal() => Some(kind.clone()),
+        _ => None,
+    }
+}
+
+/// Refuses rows that take more than the buffer by their types alone, before there is memory for one.
+pub(crate) fn check_width(
+    path: &Path,
+    columns: &[TableColumn],
+    buffer: u64,
+) -> Result<(), TableError> {
+    let mut needed = 0u64;
+    for column in columns.iter().filter(|column| column.kind.fixed().is_some()) {
+        let width = column.kind.width().map_or(u64::MAX, |width| width as u64);
+        needed = needed.saturating_add(width).saturating_add(u64::from(column.flagged));
+    }
+    match needed > buffer {
+        true => Err(TableError::TooLarge { path: path.to_path_buf(), rows: 1, needed, buffer }),
+        false => Ok(()),
+    }
 }
 
 fn no_such_column(of: &str, column: &str, all: &[FoundColumn]) -> TableError {
@@ -220,8 +261,9 @@ fn column(of: &str, leaf: &FoundColumn, options: &TableOptions) -> Result<TableC
     let flagged = options.null_flags.contains(&leaf.name);
     let (item_filling, filling) = fillings(&kind, options.nulls.get(&leaf.name), flagged)
         .map_err(|why| TableError::Setting { setting: "nulls", column: leaf.name.clone(), why })?;
-    let shown = leaf.data_type.to_string();
-    Ok(TableColumn { name: leaf.name.clone(), kind, item_filling, filling, flagged, shown })
+    let (name, shown) = (leaf.name.clone(), leaf.data_type.to_string());
+    let moment = moment_of(&leaf.data_type);
+    Ok(TableColumn { name, kind, item_filling, filling, flagged, shown, moment })
 }
 
 /// What stands for a null item and for a null value.
@@ -251,14 +293,10 @@ fn fillings(
     };
     let item = element.clone().or(nan);
     let item_filling = item.clone().map_or(Filling::Refused, Filling::With);
-    let filling = match kind.width() {
-        // As many elements as each value has.
-        Some(width) => {
+    let filling = match kind.fixed() {
+        Some(_) => {
             let zero = flagged.then(|| vec![0; dtype.size()]);
-            match item.or(zero) {
-                Some(one) => Filling::With(one.repeat(width / dtype.size().max(1))),
-                None => Filling::Refused,
-            }
+            item.or(zero).map_or(Filling::Refused, Filling::With)
         }
         None if given.is_some() || flagged => Filling::With(Vec::new()),
         None => Filling::Refused,
@@ -290,9 +328,17 @@ pub(crate) fn element_of(dtype: DType, value: &NullValue) -> Result<Vec<u8>, Str
         _ => None,
     };
     let integer = || integer.ok_or_else(|| format!("{float} is no {dtype}; pass a whole number"));
+    // What is infinite only in the dtype is beyond it.
+    let within = |narrow: f64, bytes: &[u8]| match narrow.is_infinite() && float.is_finite() {
+        true => Err(format!("{float:?} is beyond {dtype}; pass a value of that dtype")),
+        false => Ok(bytes.to_vec()),
+    };
     match dtype {
-        DType::F16 => Ok(half::f16::from_f64(float).to_ne_bytes().to_vec()),
-        DType::F32 => Ok((float as f32).to_ne_bytes().to_vec()),
+        DType::F16 => {
+            let number = half::f16::from_f64(float);
+            within(number.to_f64(), &number.to_ne_bytes())
+        }
+        DType::F32 => within(f64::from(float as f32), &(float as f32).to_ne_bytes()),
         DType::F64 => Ok(float.to_ne_bytes().to_vec()),
         DType::Bool => match integer()? {
             bit @ (0 | 1) => Ok(vec![bit as u8]),
@@ -330,8 +376,8 @@ impl TableColumn {
         let (item_filling, filling) = fillings(&kind, null, flagged).map_err(|why| {
             TableError::Setting { setting: "nulls", column: name.to_string(), why }
         })?;
-        let (name, shown) = (name.to_string(), String::new());
-        Ok(TableColumn { name, kind, item_filling, filling, flagged, shown })
+        let (name, shown, moment) = (name.to_string(), String::new(), None);
+        Ok(TableColumn { name, kind, item_filling, filling, flagged, shown, moment })
     }
 }
 

@@ -148,7 +148,7 @@ pub fn csv(paths: &[PathBuf], options: &CsvOptions, watch: Watch<'_>) -> Result<
     let (mut files, mut places) = (Vec::new(), Vec::new());
     for (number, path) in paths.iter().enumerate() {
         let file = OpenFile::open(path)?;
-        let start = file.after_byte_order_mark();
+        let start = file.text_start()?;
         let (names, body) = header(&file, start, quoting, options)?;
         let rows = RowFile::open(file, body, &syntax, &options.rows, watch)?;
         let names = match names {
@@ -204,7 +204,7 @@ fn header(
     let blank = text.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let row = &text[blank..];
     if row.is_empty() {
-        return Err(damaged("it has no header; pass header=False if it has no rows".to_string()));
+        return Err(damaged("it has neither a header nor rows".to_string()));
     }
     let mut split = SplitRow::default();
     let end = split.split(row, options.delimiter, quoting).map_err(|cell| {
@@ -215,6 +215,14 @@ fn header(
         name.map_err(|_| damaged(format!("the name of column {cell}, on line 1, is not UTF-8")))
     };
     let names = (0..split.cells.len()).map(name).collect::<Result<Vec<_>, _>>()?;
+    let breaks_off = |name: &String| name.replace("\r\n", "").contains('\r');
+    if let Some(name) = names.iter().find(|name| breaks_off(name)) {
+        let first = name.split('\r').next().unwrap_or_default();
+        return Err(damaged(format!(
+            "behind `{first}` in its header there is a carriage return without a line feed: lines that end so are not told \
+             apart; convert them to \\n, as `tr '\\r' '\\n'` does"
+        )));
+    }
     if let Some((i, twice)) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name))
     {
         return Err(damaged(format!(
@@ -390,6 +398,16 @@ impl Dataset for Csv {
                 }
                 _ => {
                     is_null = cell.is_empty();
+                    if let (ValueKind::Text, Err(error)) = (&column.kind, std::str::from_utf8(cell))
+                    {
+                        let (name, at) = (&column.name, error.valid_up_to());
+                        let what = format!(
+                            "column `{name}` is not UTF-8: byte {at} of its cell is {:#04x}; convert the file, or pass \
+                             types={{{name:?}: \"bytes\"}}",
+                            cell[at]
+                        );
+                        return Err(what.into());
+                    }
                     match &column.filling {
                         Filling::With(value) if is_null => sample.put_bytes(field, value)?,
                         _ => sample.put_bytes(field, cell)?,

@@ -27,6 +27,16 @@ pub enum TableError {
         /// What is wrong with it.
         why: String,
     },
+    /// Compressed in a way that is not read.
+    #[error("`{}` is compressed by {with}, which is not read here; {advice}", path.display())]
+    Compressed {
+        /// The file.
+        path: PathBuf,
+        /// What compressed it.
+        with: String,
+        /// What to do instead.
+        advice: &'static str,
+    },
     /// The file is not what it was when it was opened.
     #[error("`{}` has changed since it was opened: {what}; open it again", path.display())]
     Changed {

@@ -17,14 +17,16 @@ use feedline_sources::Watch;
 use crate::TableError;
 use crate::chunk::{RecordForm, TableChunk};
 use crate::chunk_cache::ChunkSource;
-use crate::columns::{Placement, TableColumn, TableOptions, again, chosen};
+use crate::columns::{Placement, TableColumn, TableOptions, again, check_width, chosen};
+use crate::ipc_buffers::{decompressed_bytes, message_of};
+use crate::named_files::NamedFiles;
 use crate::open_file::OpenFile;
 use crate::parquet::narrowed;
 use crate::table::{Table, TableParts};
 
 const MAGIC: &[u8] = b"ARROW1";
 /// What a message begins with, before its length.
-const CONTINUATION: u32 = u32::MAX;
+pub(crate) const CONTINUATION: u32 = u32::MAX;
 /// The head of a message is its columns and buffers; nobody has so many.
 const MOST_HEAD: usize = 64 << 20;
 /// Streams are watched every so many messages.
@@ -43,7 +45,9 @@ struct RecordBatchPlace {
 
 struct IpcFile {
     file: OpenFile,
+    schema: SchemaRef,
     placement: Placement,
+    named_files: Option<Arc<NamedFiles>>,
     /// With more dictionaries each.
     decoders: Vec<FileDecoder>,
 }
@@ -87,6 +91,7 @@ pub fn arrow(
         let placement = if number == 0 {
             let of = format!("`{}`", path.display());
             let (of_first, placement) = chosen(&of, &contents.schema, options)?;
+            check_width(path, &of_first, options.buffer)?;
             columns = of_first.into();
             placement
         } else {
@@ -107,10 +112,10 @@ pub fn arrow(
                     decoders.push(decoder());
                     unused = true;
                     for block in &dictionaries {
-                        read_dictionary(&file, decoders.last_mut(), block, options)?;
+                        read_dictionary(&file, &schema, decoders.last_mut(), block, options)?;
                     }
                 } else {
-                    read_dictionary(&file, decoders.last_mut(), &block, options)?;
+                    read_dictionary(&file, &schema, decoders.last_mut(), &block, options)?;
                 }
                 continue;
             };
@@ -125,7 +130,8 @@ pub fn arrow(
             }
             row += rows;
         }
-        files.push(IpcFile { file, placement, decoders });
+        let named_files = NamedFiles::of(&columns, Some(path), options);
+        files.push(IpcFile { file, schema, placement, named_files, decoders });
     }
     let parts = TableParts {
         columns: Arc::clone(&columns),
@@ -140,28 +146,56 @@ pub fn arrow(
 
 fn read_dictionary(
     file: &OpenFile,
+    schema: &SchemaRef,
     decoder: Option<&mut FileDecoder>,
     block: &Block,
     options: &TableOptions,
 ) -> Result<(), TableError> {
     let Some(decoder) = decoder else { return Ok(()) };
-    let bytes = message(file, block, options)?;
+    let bytes = message(file, block, 0, options)?;
+    check_decompressed(file, block, &bytes, (schema, &[]), 0, options)?;
     guarded(file.path(), || decoder.read_dictionary(block, &bytes).map_err(|e| e.to_string()))
 }
 
+/// Refuses a message that says it takes more than the buffer once it is decompressed: what decompresses it makes room for what it
+/// says, and there is no error where that fails.
+fn check_decompressed(
+    file: &OpenFile,
+    block: &Block,
+    bytes: &Buffer,
+    (schema, roots): (&SchemaRef, &[usize]),
+    rows: u64,
+    options: &TableOptions,
+) -> Result<(), TableError> {
+    let head = usize::try_from(block.metaDataLength()).unwrap_or(usize::MAX);
+    let needed = guarded(file.path(), || decompressed_bytes(bytes, head, schema, roots))?;
+    check_fits(file, rows, needed, options)
+}
+
+fn check_fits(
+    file: &OpenFile,
+    rows: u64,
+    needed: u64,
+    options: &TableOptions,
+) -> Result<(), TableError> {
+    let (path, buffer) = (file.path().to_path_buf(), options.buffer);
+    match needed > buffer {
+        true => Err(TableError::TooLarge { path, rows, needed, buffer }),
+        false => Ok(()),
+    }
+}
+
 /// A message's head and body.
-fn message(file: &OpenFile, block: &Block, options: &TableOptions) -> Result<Buffer, TableError> {
+fn message(
+    file: &OpenFile,
+    block: &Block,
+    rows: u64,
+    options: &TableOptions,
+) -> Result<Buffer, TableError> {
     let (head, body) = (i64::from(block.metaDataLength()), block.bodyLength());
     let length = head.checked_add(body).and_then(|length| u64::try_from(length).ok());
     let length = length.unwrap_or(u64::MAX);
-    if length > options.buffer {
-        return Err(TableError::TooLarge {
-            path: file.path().to_path_buf(),
-            rows: 0,
-            needed: length,
-            buffer: options.buffer,
-        });
-    }
+    check_fits(file, rows, length, options)?;
     let mut bytes = Vec::new();
     let offset = u64::try_from(block.offset()).unwrap_or(u64::MAX);
     let read = file.append(&mut bytes, offset, length as usize);
@@ -239,12 +273,7 @@ fn batch_head(
     }
     let mut bytes = Vec::new();
     file.append(&mut bytes, offset, head).map_err(|e| e.to_string())?;
-    let bytes = match bytes.strip_prefix(&CONTINUATION.to_le_bytes()) {
-        Some(rest) => rest.get(4..),
-        None => bytes.get(4..),
-    };
-    let message =
-        root_as_message(bytes.ok_or("a batch has no head")?).map_err(|e| e.to_string())?;
+    let message = message_of(&bytes)?;
     let batch = message.header_as_record_batch().ok_or("a batch is none")?;
     let rows = u64::try_from(batch.length()).map_err(|_| "a batch has less than no rows")?;
     Ok((rows, batch.compression().is_some()))
@@ -322,8 +351,12 @@ fn stream_contents(file: &OpenFile, length: u64, watch: Watch<'_>) -> Result<Ipc
 impl ChunkSource for IpcFiles {
     fn decode(&self, chunk: usize) -> Result<TableChunk, TableError> {
         let RecordBatchPlace { file, block, rows, decoder, .. } = &self.batches[chunk];
-        let IpcFile { file, placement, decoders } = &self.files[*file];
-        let bytes = message(file, block, &self.options)?;
+        let IpcFile { file, schema, placement, named_files, decoders } = &self.files[*file];
+        let options = &self.options;
+        let bytes = message(file, block, *rows, options)?;
+        check_decompressed(file, block, &bytes, (schema, &placement.roots), *rows, options)?;
+        // Dictionaries and lists without items have many rows in few bytes.
+        check_fits(file, *rows, rows.saturating_mul(self.form.stride as u64), options)?;
         let batch = guarded(file.path(), || {
             let batch = decoders[*decoder].read_record_batch(block, &bytes);
             let batch = batch.map_err(|e| e.to_string())?.ok_or("a batch is none")?;
@@ -332,7 +365,10 @@ impl ChunkSource for IpcFiles {
                 false => Err("a batch has not the rows that it says".to_string()),
             }
         })?;
-        TableChunk::new(&batch, &self.columns, placement, Some(&self.form))
+        let mut chunk = TableChunk::new(&batch, &self.columns, placement, Some(&self.form))?;
+        check_fits(file, *rows, chunk.memory(), options)?;
+        chunk.name_files(named_files.as_ref());
+        Ok(chunk)
     }
 
     fn origin(&self, chunk: usize, row: u64) -> String {

@@ -31,7 +31,7 @@
 //! | Arrow | in a batch |
 //! | --- | --- |
 //! | integers, floats, bool | numbers of the same dtype |
-//! | date32, time32 | int32: days since 1970; units since midnight |
+//! | date32, time32 | int32: days since 1970; units since midnight (Parquet has no seconds: they are kept as milliseconds) |
 //! | date64, time64, timestamp, duration | int64, in the column's own unit (timestamps since 1970, UTC) |
 //! | decimals | float64, the nearest |
 //! | strings | text |
@@ -53,9 +53,12 @@ mod csv;
 mod encoded;
 mod error;
 mod ipc;
+mod ipc_buffers;
 mod jsonl;
 mod kind;
+mod mapped_files;
 mod memory;
+mod named_files;
 mod open_file;
 mod parquet;
 mod rows;

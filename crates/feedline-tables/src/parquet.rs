@@ -15,7 +15,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::Type;
+use parquet::basic::{Compression, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use feedline_sources::Watch;
@@ -23,7 +23,8 @@ use feedline_sources::Watch;
 use crate::TableError;
 use crate::chunk::{RecordForm, TableChunk};
 use crate::chunk_cache::ChunkSource;
-use crate::columns::{Placement, TableColumn, TableOptions, again, chosen};
+use crate::columns::{Placement, TableColumn, TableOptions, again, check_width, chosen};
+use crate::named_files::NamedFiles;
 use crate::open_file::OpenFile;
 use crate::table::{Table, TableParts};
 
@@ -40,6 +41,7 @@ struct ParquetFile {
     placement: Placement,
     projection: ProjectionMask,
     first_row: u64,
+    named_files: Option<Arc<NamedFiles>>,
 }
 
 /// Some rows of a row group.
@@ -84,6 +86,7 @@ pub fn parquet(
         let schema = metadata.schema();
         let placement = if number == 0 {
             let (of_first, placement) = chosen(&format!("`{}`", path.display()), schema, options)?;
+            check_width(path, &of_first, options.buffer)?;
             columns = of_first.into();
             placement
         } else {
@@ -92,7 +95,9 @@ pub fn parquet(
         let metadata = with_views(path, metadata, &placement)?;
         let projection =
             ProjectionMask::roots(metadata.parquet_schema(), placement.roots.iter().copied());
-        let file = ParquetFile { file, metadata, placement, projection, first_row: row };
+        let named_files = NamedFiles::of(&columns, Some(path), options);
+        let file =
+            ParquetFile { file, metadata, placement, projection, first_row: row, named_files };
         let form = RecordForm::of(&columns);
         expected = expected.saturating_add(cut(number, &file, &form, options, &mut chunks)?);
         row = chunks.last().map_or(row, |last: &ChunkPlace| {
@@ -144,6 +149,9 @@ fn cut(
                 return Err(damaged("a column says that it begins or ends before the file does"));
             }
             if file.projection.leaf_included(leaf) {
+                if let Compression::BROTLI(_) | Compression::LZO = column.compression() {
+                    return Err(unread(file.file.path(), column.compression()));
+                }
                 bytes = bytes.saturating_add(decoded_bytes(column));
                 repeated |= schema.column(leaf).max_rep_level() > 0;
             }
@@ -185,6 +193,17 @@ fn cut(
             .ok_or_else(|| damaged("it says that it has more than 2^64 rows"))?;
     }
     Ok(total)
+}
+
+/// What was compressed by what few people use, and is not built in.
+fn unread(path: &Path, compression: Compression) -> TableError {
+    let with = match compression {
+        Compression::BROTLI(_) => "Brotli".to_string(),
+        other => other.to_string(),
+    };
+    let advice =
+        "write it again with zstd, e.g. by `pyarrow.parquet.write_table(…, compression=\"zstd\")`";
+    TableError::Compressed { path: path.to_path_buf(), with, advice }
 }
 
 /// More chunks of one row group are none that anybody wrote.
@@ -262,29 +281,33 @@ fn guarded<T, E: std::fmt::Display>(
 impl ChunkSource for ParquetFiles {
     fn decode(&self, chunk: usize) -> Result<TableChunk, TableError> {
         let place = self.chunks[chunk];
-        let ParquetFile { file, metadata, placement, projection, .. } = &self.files[place.file];
+        let ParquetFile { file, metadata, placement, projection, named_files, .. } =
+            &self.files[place.file];
         let damaged = |why: String| TableError::Format {
             path: file.path().to_path_buf(),
             format: "Parquet",
             why: format!("row group {}: {why}", place.row_group),
         };
         let (first, rows) = (place.first as usize, place.rows as usize);
-        let decoded = guarded(file.path(), || {
-            let mut reader =
-                ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), metadata.clone())
+        let decoded = file.reading(|file| {
+            guarded(file.path(), || {
+                let (file, metadata) = (file.clone(), metadata.clone());
+                let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
                     .with_row_groups(vec![place.row_group])
                     .with_projection(projection.clone())
                     .with_offset(first)
                     .with_limit(rows)
                     .with_batch_size(rows)
                     .build()?;
-            reader.next().transpose()
+                reader.next().transpose()
+            })
         });
         // Whatever came of it, first whether the file is still what its footer was read of.
         file.check_unchanged()?;
         let batch = decoded?.filter(|batch| batch.num_rows() == rows);
         let batch = batch.ok_or_else(|| damaged("it has fewer rows than it says".to_string()))?;
-        let chunk = TableChunk::new(&batch, &self.columns, placement, Some(&self.form))?;
+        let mut chunk = TableChunk::new(&batch, &self.columns, placement, Some(&self.form))?;
+        chunk.name_files(named_files.as_ref());
         if chunk.memory() > self.options.buffer {
             return Err(TableError::TooLarge {
                 path: file.path().to_path_buf(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use feedline_core::{Cause, Dataset, Field, Group, Ragged, Sample, SampleIndex, Stage};
+use feedline_sources::ChosenWindows;
 
 use crate::TableError;
 use crate::cells::{CellFault, Filling, PictureBytes};
@@ -83,7 +84,13 @@ impl Table {
             let what = format!("row {row} is asked for, but there are {len}");
             return Err(TableError::Row(what));
         }
-        Ok(Table { picked: Some(rows), windows: None, ..self })
+        let windows = self.windows.as_ref().and_then(|(shards, window)| {
+            match ChosenWindows::of_listed(&rows, shards, *window) {
+                ChosenWindows::Windows(shards, window) => Some((shards, window)),
+                _ => None,
+            }
+        });
+        Ok(Table { picked: Some(rows), windows, ..self })
     }
 
     /// Set where rows are shuffled by windows: the rows of each chunk, and how many rows a window has.
@@ -120,6 +127,7 @@ impl Table {
     ) -> Result<R, Cause> {
         let missing = || format!("there is no row {}; the table has {}", index.0, self.len());
         let (chunk, row) = self.locate(index).ok_or_else(missing)?;
+        self.chunks.source().check(&[chunk])?;
         let held;
         let decoded = match self.chunks.settled(chunk) {
             Some(decoded) => decoded,
@@ -187,9 +195,10 @@ impl Table {
             PictureBytes::Here(bytes) => work(bytes),
             PictureBytes::In(path) => {
                 let path = String::from_utf8_lossy(path);
-                let bytes = std::fs::read(&*path).map_err(|why| {
-                    blame(CellFault::File { path: path.to_string(), why: why.to_string() })
-                })?;
+                let named = chunk.named_files().ok_or_else(|| blame(CellFault::Damaged))?;
+                let bytes = named
+                    .read(&path)
+                    .map_err(|why| blame(CellFault::File { path: path.to_string(), why }))?;
                 work(&bytes)
             }
         }
@@ -391,6 +400,13 @@ impl Dataset for Table {
 
     fn build_group(&self, group: &mut Group<'_>) -> bool {
         let Some(places) = self.places() else { return false };
+        if self.chunks.source().is_watched() {
+            let chunks = group.indices().iter().filter_map(|index| Some(self.locate(*index)?.0));
+            // Row by row it is said what has changed.
+            if self.chunks.source().check(&chunks.collect::<Vec<_>>()).is_err() {
+                return false;
+            }
+        }
         let mut missing: Vec<usize> = Vec::new();
         if self.chunks.settles() {
             for index in group.indices() {

@@ -78,9 +78,7 @@ impl FileTokenizer {
     /// Reads the content of a `tokenizer.json`.
     pub fn from_json(json: &str, options: &TokenizerOptions) -> Result<FileTokenizer, TextError> {
         let wrong = |why: String| TextError::NotATokenizer { why };
-        // What the file holds may be anything; the library takes some of it for granted.
-        let read = catch_unwind(|| json.parse::<Tokenizer>());
-        let read = read.map_err(|_| wrong("reading it panicked".to_string()))?;
+        let read = guarded(|| json.parse::<Tokenizer>())?;
         let mut tokenizer = read.map_err(|error| wrong(error.to_string()))?;
         let pad = tokenizer.get_padding().map(|padding| padding.pad_id);
         tokenizer.with_padding(None);
@@ -95,8 +93,17 @@ impl FileTokenizer {
             None if options.forget_truncation => None,
             None => tokenizer.get_truncation().cloned(),
         };
-        let added =
-            tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
+        if let ModelWrapper::BPE(model) = tokenizer.get_model()
+            && let Some(dropout) = model.dropout.filter(|dropout| *dropout > 0.0)
+        {
+            return Err(wrong(format!(
+                "its BPE has dropout {dropout}, which draws other tokens at each call, by no seed, so that no epoch could be \
+                 repeated; set \"dropout\" to null in its \"model\" (in Python, tokenizer.model.dropout = None)"
+            )));
+        }
+        let added = guarded(|| {
+            tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(false))
+        })?;
         if let Some(TruncationParams { max_length, .. }) = truncation.as_ref()
             && *max_length < added
         {
@@ -106,7 +113,7 @@ impl FileTokenizer {
         }
         tokenizer.with_truncation(truncation).map_err(|error| wrong(error.to_string()))?;
         let add_special_tokens = options.add_special_tokens;
-        let plain = PlainEncoder::of(&tokenizer, add_special_tokens);
+        let plain = guarded(|| PlainEncoder::of(&tokenizer, add_special_tokens))?;
         let caches = Mutex::default();
         Ok(FileTokenizer { tokenizer, add_special_tokens, pad, plain, caches })
     }
@@ -173,15 +180,20 @@ impl FileTokenizer {
     }
 }
 
+/// Asks the library about a tokenizer. What a file holds may be anything, and the library takes some of it for granted.
+fn guarded<T>(ask: impl FnOnce() -> T) -> Result<T, TextError> {
+    // Nothing is used any more that a panic left half done.
+    catch_unwind(AssertUnwindSafe(ask)).map_err(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+        let why = said.map_or(String::new(), |said| format!(": {said}"));
+        TextError::NotATokenizer { why: format!("what it says does not hold together{why}") }
+    })
+}
+
 impl PlainEncoder {
     /// What the tokenizer puts around each text: found by asking it about two texts of one token each.
     fn of(tokenizer: &Tokenizer, add_special_tokens: bool) -> Option<PlainEncoder> {
-        // What is random must be asked for each time.
-        if let ModelWrapper::BPE(model) = tokenizer.get_model()
-            && model.dropout.is_some()
-        {
-            return None;
-        }
         let around = |id: u32| -> Option<Vec<u32>> {
             let token = Token::new(id, "x".to_string(), (0, 1));
             let mut encoding = Encoding::from_tokens(vec![token], 0);

@@ -130,6 +130,25 @@ pub enum RunError {
         /// Bytes it takes.
         wanted: usize,
     },
+    /// More memory than voxels may take.
+    #[error(
+        "{bytes} bytes would have to be in memory for a part of {shape:?} voxels, more than {most}; check the file's \
+         spacing, crop before, or raise max_bytes"
+    )]
+    TooLarge {
+        /// Bytes that are needed.
+        bytes: usize,
+        /// Of which part.
+        shape: Shape,
+        /// The most.
+        most: usize,
+    },
+    /// Memory that the system does not give.
+    #[error("there is no memory for {bytes} bytes of voxels; crop before, or use fewer workers")]
+    NoMemory {
+        /// Bytes that are needed.
+        bytes: usize,
+    },
     /// A label that the mask's type does not hold.
     #[error(
         "the mask has the label {label}, which uint8 does not hold; call to_dtype(mask=\"int16\")"

@@ -44,16 +44,15 @@ impl Foreground {
         let voxels = crate::count(shape).min(mask.len());
         let mut random = crate::Fast::new(seed);
         let mut counted: Vec<ClassCount> = Vec::new();
+        // Of each label, as an unsigned number, which of the counted classes it is.
+        let mut places = vec![None; 1 << Label::BITS];
         let most = most.max(1);
         let mut run = |label: Label, start: u64, length: u64| {
-            let place = match counted.iter().position(|one| one.class.label == label) {
-                Some(place) => place,
-                None => {
-                    let class = ClassVoxels { label, count: 0, kept: Vec::new() };
-                    counted.push(ClassCount { class, next: 0, weight: 1.0 });
-                    counted.len() - 1
-                }
-            };
+            let place = *places[usize::from(label.cast_unsigned())].get_or_insert_with(|| {
+                let class = ClassVoxels { label, count: 0, kept: Vec::new() };
+                counted.push(ClassCount { class, next: 0, weight: 1.0 });
+                counted.len() - 1
+            });
             counted[place].add(start, length, most, &mut random);
         };
         of_any_type!(mask, slice => {
@@ -144,6 +143,18 @@ mod tests {
         }
         // 20,000 draws with a probability of 1/4: a deviation of 61.
         assert!((early as f64 - 5000.0).abs() < 5.0 * 61.3, "{early}");
+    }
+
+    #[test]
+    fn every_label_there_can_be_is_a_class() {
+        // Each twice, in another order the second time.
+        let mask: Vec<i16> = (i16::MIN..=i16::MAX).chain((i16::MIN..=i16::MAX).rev()).collect();
+        let found = Foreground::of(Voxels::I16(&mask), [2, 256, 256], 10, 0).unwrap();
+        let labels: Vec<_> = found.classes().iter().map(|class| class.label).collect();
+        assert_eq!(labels, (i16::MIN..=i16::MAX).collect::<Vec<_>>());
+        for (i, class) in found.classes().iter().enumerate() {
+            assert_eq!(class.kept, [i as u64, (1 << 17) - 1 - i as u64], "{}", class.label);
+        }
     }
 
     #[test]

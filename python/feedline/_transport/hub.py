@@ -32,6 +32,8 @@ class Hub:
     ----------
     workers
         How many workers there will be. Each is one process with `worker_end` of its number.
+    spares
+        How many workers may be replaced while something of theirs is still in use.
 
     Attributes
     ----------
@@ -56,11 +58,11 @@ class Hub:
 
     receive_packed: Callable[[float | None], tuple[int, bytes, list[Any]] | None]
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, spares: int = 0) -> None:
         if not hasattr(_feedline, "TransportHub"):
             raise OSError("worker processes need Linux; pass worker_mode='thread'")
-        self._native = _feedline.TransportHub(workers)
-        self.receive_packed = self._native.receive
+        self.native = _feedline.TransportHub(workers, spares)
+        self.receive_packed = self.native.receive
 
     def worker_end(self, worker: int) -> WorkerEnd:
         """Return what worker number `worker` needs.
@@ -68,7 +70,7 @@ class Hub:
         Pass it to the process as an argument: with fork it is inherited, with spawn and forkserver
         it is pickled while the process starts (and only then).
         """
-        return WorkerEnd(self._native.worker_end(worker))
+        return WorkerEnd(self.native.worker_end(worker))
 
     def send(self, worker: int, message: object) -> None:
         """Send a message to a worker.
@@ -83,7 +85,7 @@ class Hub:
         message
             Any object that can be pickled. Pickled before this returns.
         """
-        self._native.send(worker, codec.encode_task(message))
+        self.native.send(worker, codec.encode_task(message))
 
     def receive(self, timeout: float | None = None) -> tuple[int, Any]:
         """Wait for the next message of any worker and return ``(worker, message)``.
@@ -111,13 +113,21 @@ class Hub:
         worker, payload, buffers = packed
         return worker, codec.decode(payload, buffers)
 
+    def replace(self, worker: int) -> int:
+        """Return a number for the successor of a worker whose process has ended.
+
+        It is the same number, unless something that worker sent is still in use. What it had sent
+        and was not received yet is lost: receive it first.
+        """
+        return self.native.replace(worker)
+
     def close(self) -> None:
         """Let go of the shared memory: everything but what received tensors still view.
 
         Call it when the workers have ended. Never waits. Afterwards `send` does nothing and
         `receive` raises `queue.Empty` at once. Dropping the hub does the same.
         """
-        self._native.close()
+        self.native.close()
 
 
 class WorkerEnd:

@@ -68,6 +68,7 @@ class Driver:
         actions: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "describe": self._describe,
             "load": self._load,
+            "warm": self._warm,
             "go": self._go,
             "save": self._save,
             "difference": self._difference,
@@ -90,6 +91,15 @@ class Driver:
         self._ready = (loading, load_request, request)
         gc.collect()
         return {"ready": True}
+
+    def _warm(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        loading, load_request = self._prepare(request)
+        began = time.monotonic()
+        for batch in loading.load(load_request):
+            del batch
+        seconds = time.monotonic() - began
+        loading.figures()
+        return {"seconds": seconds}
 
     def _prepare(self, request: Mapping[str, Any]) -> tuple[Contestant, LoadRequest]:
         name = request["contestant"]
@@ -194,6 +204,7 @@ class TimedPass:
         self._traces: list[Any] = []
         self._collated_s: list[float] = []
         self._waits_s: list[float] = []
+        self._handovers_s: list[float] = []
         self._began = time.monotonic()
         iterator = load(load_request)
         self._started = time.monotonic()
@@ -204,7 +215,8 @@ class TimedPass:
         while True:
             asked = time.monotonic()
             batch = next(iterator, None)
-            waited = time.monotonic() - asked
+            got = time.monotonic()
+            waited = got - asked
             if batch is None:
                 self._end_s = waited
                 return
@@ -217,6 +229,10 @@ class TimedPass:
                 self._traces.append(batch.trace)
             if batch.collated_s is not None:
                 self._collated_s.append(batch.collated_s)
+                if batch.trace is not None:
+                    # All clocks of a machine tell the same: in processes, too.
+                    ready = float(batch.trace[:, 3].max()) + batch.collated_s
+                    self._handovers_s.append(got - max(asked, ready))
             if self._training is not None:
                 self._training.step(batch)
             del batch
@@ -237,6 +253,10 @@ class TimedPass:
             figures["wait_s"] = sum(self._waits_s)
         if self._collated_s:
             figures["collate_s"] = sum(self._collated_s) / len(self._collated_s)
+        if len(self._handovers_s) > 1:
+            # The first is of workers that start.
+            later = self._handovers_s[1:]
+            figures["handover_s"] = sum(later) / len(later)
         answer: dict[str, Any] = {
             "seconds": self._ended - self._began,
             "items": self.items,

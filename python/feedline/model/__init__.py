@@ -13,12 +13,15 @@ runs; `feedline model` asks the same questions on the command line.
 """
 
 from feedline.model.calibration import (
+    Accuracy,
     Calibration,
+    Elsewhere,
     Observation,
     Prediction,
     calibrate,
     lock_share,
     observe,
+    predict,
 )
 from feedline.model.lines import (
     Imbalance,
@@ -56,9 +59,11 @@ from feedline.model.scaling import Usl, UslFit, amdahl, fit_usl, gustafson, usl
 from feedline.model.simulation import Simulated, SimulatedRank, SimulatedStage, simulate
 
 __all__ = [
+    "Accuracy",
     "Bandwidth",
     "Calibration",
     "Cheapest",
+    "Elsewhere",
     "Imbalance",
     "Little",
     "Loading",
@@ -93,6 +98,7 @@ __all__ = [
     "mmc",
     "observe",
     "pinning",
+    "predict",
     "process_memory",
     "simulate",
     "tandem",

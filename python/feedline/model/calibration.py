@@ -14,11 +14,22 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 from feedline import _feedline
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping
 
     from feedline.stats import Stats
 
-__all__ = ["Calibration", "Observation", "Prediction", "calibrate", "lock_share", "observe"]
+__all__ = [
+    "Accuracy",
+    "Calibration",
+    "Elsewhere",
+    "Observation",
+    "Prediction",
+    "calibrate",
+    "lock_share",
+    "observe",
+    "predict",
+]
 
 
 class Observation(TypedDict, total=False):
@@ -37,6 +48,7 @@ class Observation(TypedDict, total=False):
     median_wait_s: float | None
     fetch_s: float | None
     collate_s: float | None
+    handover_s: float | None
     cpu_s: float | None
     lock_share: float | None
     bytes: int
@@ -55,6 +67,29 @@ class Prediction(TypedDict):
     first_batch_seconds: float
     seconds: float | None
     busy_cores: float
+
+
+class Accuracy(TypedDict):
+    """How good predictions were at measured points that calibration did not see.
+
+    Only points where the loop waits more than 5 % of the time count. 0.05 is 5 %, or 5 percentage
+    points of waiting.
+    """
+
+    points: int
+    rate_mean: float
+    rate_worst: float
+    waiting_mean: float
+    waiting_worst: float
+
+
+class Elsewhere(TypedDict):
+    """What a measured loader would do at a setting that was not measured."""
+
+    name: str
+    setting: dict[str, float | None]
+    prediction: Prediction
+    accuracy: Accuracy | None
 
 
 class Calibration:
@@ -115,6 +150,8 @@ class Calibration:
                 "assignment": assignment,
                 "cores": _cores(cores),
                 "efficiency": 1.0,
+                "switching": 0.0,
+                "head_start": 0.0,
                 "with_workers": dict(sample),
                 "inline": dict(sample),
                 "start": nothing,
@@ -250,6 +287,70 @@ def calibrate(
     how = json.dumps(assignment or "batches")
     found = _feedline.calibrate(how, _cores(cores), json.dumps(observations))
     return Calibration(json.loads(found))
+
+
+def predict(
+    results: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    batch_size: int | None = None,
+    prefetch: int | None = None,
+    step_seconds: float | None = None,
+    batches: int | None = None,
+    memory: int | None = None,
+) -> list[Elsewhere]:
+    """Predict what measured loaders would do at another setting.
+
+    A few of the measured points calibrate the model, as in the experiment's own report. What is not
+    given is as in the largest batches that were measured, with a worker for each core.
+
+    Parameters
+    ----------
+    results : str or os.PathLike
+        The folder that ``feedline bench`` wrote, of `workers`, `grid`, `volumes` or `text`.
+    workers : int
+        Workers; 0: the training loop makes batches itself.
+    batch_size : int
+        Samples of a batch.
+    prefetch : int
+        Batches ahead for each worker.
+    step_seconds : float
+        Seconds of a training step.
+    batches : int
+        Batches of the run, with its start and end (default: a long run, of which neither counts).
+    memory : int
+        Bytes that undelivered batches may take (default: as feedline's loader has it; others have
+        no limit).
+
+    Returns
+    -------
+    list[Elsewhere]
+        For each loader and data set what to expect, and how good the model was at the measured
+        points that it had not seen.
+
+    Raises
+    ------
+    ValueError
+        If there are no results, if they calibrate nothing, or if a number cannot be; the message
+        names it and says why.
+
+    Examples
+    --------
+    >>> predict("no-such-folder", workers=64, step_seconds=0.08)
+    Traceback (most recent call last):
+    ...
+    ValueError: cannot read no-such-folder
+    """
+    other = {
+        "workers": workers,
+        "batch_size": batch_size,
+        "prefetch": prefetch,
+        "step_seconds": step_seconds,
+        "batches": batches,
+        "memory": memory,
+    }
+    found = _feedline.predict_results(results, json.dumps(other))
+    return cast("list[Elsewhere]", json.loads(found))
 
 
 def observe(

@@ -8,5 +8,6 @@
 
 from feedline.torch.dataloader import DataLoader
 from feedline.torch.device import OnDevice, to_device
+from feedline.torch.iterators.manner import collate_anywhere
 
-__all__ = ["DataLoader", "OnDevice", "to_device"]
+__all__ = ["DataLoader", "OnDevice", "collate_anywhere", "to_device"]

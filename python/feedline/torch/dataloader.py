@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from feedline._arguments import flag, one_of
+from feedline._arguments import flag, one_of, seconds, whole
 from feedline.torch.iterators.diary import Diary
+from feedline.torch.iterators.faults import Faults
 from feedline.torch.iterators.inline import InlineIterator
+from feedline.torch.iterators.manner import refuse_unfit
 from feedline.torch.iterators.native import NativeIterator, check_settings
 from feedline.torch.iterators.processes import ProcessIterator
 from feedline.torch.iterators.threads import ThreadIterator
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from torch.utils.data.dataloader import _BaseDataLoaderIter
     from typing_extensions import TypeVar
 
+    from feedline.errors import SampleError
     from feedline.pipeline import Pipeline
     from feedline.stats import Stats
 
@@ -35,6 +38,13 @@ else:
 __all__ = ["DataLoader"]
 
 _MODES = ("process", "thread")
+
+# New arguments that take one of some words.
+_WORDS = {
+    "worker_mode": _MODES,
+    "on_worker_death": ("error", "restart"),
+    "on_error": ("raise", "skip", "replace"),
+}
 
 
 class DataLoader(Checkpointing[T_co]):
@@ -62,6 +72,27 @@ class DataLoader(Checkpointing[T_co]):
         With threads: let only one of them at a time use the dataset, for code that is not
         thread-safe. Samples are still collated side by side.
 
+    assignment
+        ``"static"``: as torch, batch after batch to one worker after the other. ``"dynamic"``: work
+        goes to whichever worker is free; with the default `collate_fn` (or one declared by
+        `collate_anywhere`) and a dataset without ``__getitems__``, several workers make one batch
+        together. Batches come in the same order. Default: dynamic with `seed`, else static, because
+        torch's random numbers depend on which worker makes a sample.
+    on_worker_death
+        ``"error"``: a worker that dies raises, as in torch. ``"restart"``: it is replaced and its
+        samples are made again, each delivered once, in the same order; a sample during which
+        three workers have died is an error of that sample. An iterable dataset needs a state of its
+        own for that.
+    on_error
+        ``"raise"``: a batch with a sample that cannot be made raises what the dataset raised, as in
+        torch. ``"skip"``: the batch is shorter. ``"replace"``: another sample of the batch takes
+        the place, the same in every run. Errors of `collate_fn` are raised in any case.
+    max_errors
+        How many samples may be skipped or replaced before that raises
+        `feedline.errors.TooManyErrors`. None: any number.
+    sample_timeout
+        Seconds after which a sample is given up: its worker is replaced, and the sample is a
+        `feedline.errors.SampleError` with the worker and its Python stack, or goes by `on_error`.
     seed
         Let the order and the random numbers of each sample follow from this seed, the epoch and the
         sample alone, instead of from torch's generators and the workers: the same batches with any
@@ -98,6 +129,11 @@ class DataLoader(Checkpointing[T_co]):
     # Before `__init__` has run: torch's own looks at them.
     worker_mode: Literal["process", "thread"] = "process"
     dataset_lock: bool = False
+    assignment: Literal["static", "dynamic"] | None = None
+    on_worker_death: Literal["error", "restart"] = "error"
+    on_error: Literal["raise", "skip", "replace"] = "raise"
+    max_errors: int | None = None
+    sample_timeout: float | None = None
 
     def __init__(
         self,
@@ -121,6 +157,11 @@ class DataLoader(Checkpointing[T_co]):
         in_order: bool = True,
         worker_mode: Literal["process", "thread"] = "process",
         dataset_lock: bool = False,
+        assignment: Literal["static", "dynamic"] | None = None,
+        on_worker_death: Literal["error", "restart"] = "error",
+        on_error: Literal["raise", "skip", "replace"] = "raise",
+        max_errors: int | None = None,
+        sample_timeout: float | None = None,
         seed: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -129,6 +170,11 @@ class DataLoader(Checkpointing[T_co]):
         refuse_iterable(dataset)
         self.worker_mode = worker_mode
         self.dataset_lock = dataset_lock
+        self.assignment = assignment
+        self.on_worker_death = on_worker_death
+        self.on_error = on_error
+        self.max_errors = max_errors
+        self.sample_timeout = sample_timeout
         super().__init__(
             cast("Dataset[T_co]", dataset),
             batch_size,
@@ -155,7 +201,10 @@ class DataLoader(Checkpointing[T_co]):
             )
             raise ValueError(msg)
         native, mode = self._pipeline() is not None, worker_mode if num_workers else "inline"
+        if not native:
+            refuse_unfit(self)
         self._diary = Diary("native" if native else mode, num_workers)
+        self._faults = Faults()
         self._init_checkpointing(
             seed=seed,
             rank=rank,
@@ -166,16 +215,23 @@ class DataLoader(Checkpointing[T_co]):
         )
 
     def __setattr__(self, attr: str, val: Any) -> None:  # noqa: ANN401 - as torch has it
-        if attr == "worker_mode":
-            val = one_of(attr, val, _MODES)
+        if attr in _WORDS:
+            val = one_of(attr, val, _WORDS[attr])
         elif attr == "dataset_lock":
             val = flag(attr, val)
+        elif attr == "assignment" and val is not None:
+            val = one_of(attr, val, ("static", "dynamic"))
+        elif attr == "max_errors" and val is not None:
+            val = whole(attr, val, 0)
+        elif attr == "sample_timeout" and val is not None:
+            val = seconds(attr, val)
         super().__setattr__(attr, val)
 
     def _get_iterator(self) -> _BaseDataLoaderIter:
         pipeline = self._pipeline()
         if pipeline is not None:
             return NativeIterator(self, pipeline)
+        refuse_unfit(self)
         if self.num_workers == 0:
             return InlineIterator(self)
         self.check_worker_number_rationality()
@@ -194,6 +250,11 @@ class DataLoader(Checkpointing[T_co]):
         """Warn, in torch's words, of more worker processes than there are cores."""
         if self.worker_mode == "process" and not is_of_pipelines(self.dataset):
             super().check_worker_number_rationality()
+
+    @property
+    def errors(self) -> list[SampleError]:
+        """Samples of delivered batches that were skipped or replaced (the first 10,000)."""
+        return self._faults.all()
 
     def stats(self) -> Stats:
         """Everything that was measured since the loader was made, as plain data.

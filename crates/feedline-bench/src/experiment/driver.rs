@@ -6,6 +6,7 @@
 //! ```text
 //! {"do": "describe"}                        -> {"contestants": {...}, "versions": {...}}
 //! {"do": "load", "contestant": ..., ...}    -> {"ready": true}
+//! {"do": "warm", "contestant": ..., ...}    -> {"seconds": ...}
 //! {"do": "go"}                              -> {"seconds": ..., "items": ..., ...}
 //! {"do": "save", "to": path, ...}           -> {"digest": ...}
 //! {"do": "difference", "of": [a, b]}        -> {"mean": ..., "max": ...}

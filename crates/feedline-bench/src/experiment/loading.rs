@@ -133,6 +133,30 @@ impl Loaders {
         Ok(warning)
     }
 
+    /// Runs a job before it is measured, so that files and memory are at hand, and says how many seconds it took.
+    pub(crate) fn warm_up(
+        &mut self,
+        job: &LoadRequest,
+        session: &Session<'_>,
+    ) -> Result<f64, ExperimentError> {
+        #[derive(Deserialize)]
+        struct Warm {
+            seconds: f64,
+        }
+        let mut request = json!(job);
+        request["do"] = "warm".into();
+        let asked = self.driver(&job.contestant).and_then(|driver| driver.ask::<Warm>(&request));
+        match asked {
+            Ok(Warm { seconds }) => Ok(seconds),
+            Err(error) => {
+                if !session.is_interrupted() {
+                    self.restart(&job.contestant, session);
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Runs a job once.
     pub(crate) fn measure(
         &mut self,

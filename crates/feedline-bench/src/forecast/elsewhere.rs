@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use feedline_model::predict::{Prediction, Setting};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Accuracy, Forecast, LoaderGroup};
 use crate::experiment::ExperimentError;
@@ -11,7 +11,8 @@ use crate::results;
 
 /// What is to be other than it was measured. What is `None` stays: batch size and read-ahead of the largest batches that
 /// were measured, their step, one worker for each core.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct OtherSetting {
     /// Workers.
     pub workers: Option<u32>,

@@ -79,7 +79,7 @@ fn held_out_points_are_predicted_as_they_were_simulated() {
             .filter(|it| !it.held_out)
             .map(|it| (it.observation.workers, it.observation.step_s))
             .collect();
-        assert_eq!(used, [(1, 0.0), (4, 0.0)]);
+        assert_eq!(used, [(1, 0.0), (2, 0.0), (12, 0.0)]);
         let accuracy = group.accuracy().unwrap();
         assert!(accuracy.points >= 6, "{accuracy:?}");
         assert!(accuracy.rate_mean < 0.05 && accuracy.rate_worst < 0.12, "{accuracy:?}");
@@ -104,7 +104,7 @@ fn every_output_has_the_predictions() {
     for said in ["predicted items/s", "error", "predicted waiting", "held out", "calibrates"] {
         assert!(table.contains(said), "{said}: {table}");
     }
-    assert!(table.contains("The model of torch, calibrated with 2 points, predicts"), "{table}");
+    assert!(table.contains("The model of torch, calibrated with 3 points, predicts"), "{table}");
     assert!(document.html().contains("Throughput, measured and predicted"));
     let summary = document.json();
     let first = &summary["points"][0]["predicted"];
@@ -113,6 +113,24 @@ fn every_output_has_the_predictions() {
     let accuracy = &summary["model"]["accuracy"];
     assert!(accuracy["rate_mean"].as_f64().unwrap() < 0.08, "{accuracy}");
     assert_eq!(summary["model"]["groups"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn runs_beside_others_do_not_count_where_there_are_better() {
+    let mut results = results();
+    let undisturbed = Forecast::of(&results);
+    for run in results.measurements.clone() {
+        let usage = Usage { others_cores: Some(0.9), ..run.usage.clone() };
+        let slower = Measurement { round: 2, seconds: 2.0 * run.seconds, usage, ..run };
+        results.measurements.push(slower);
+    }
+    let rates = |forecast: &Forecast| -> Vec<f64> {
+        let points = forecast.groups.iter().flat_map(|it| &it.points);
+        points.map(|it| it.observation.rate()).collect()
+    };
+    assert_eq!(rates(&Forecast::of(&results)), rates(&undisturbed));
+    results.measurements.retain(|run| run.round == 2);
+    assert_eq!(rates(&Forecast::of(&results)).len(), rates(&undisturbed).len());
 }
 
 /// Tasks whose steps differ a little from point to point, as real ones do.

@@ -19,7 +19,7 @@ pub use accuracy::Accuracy;
 pub use elsewhere::{Elsewhere, OtherSetting, predict_elsewhere};
 
 use crate::Summary;
-use crate::results::{Cell, Point, Results};
+use crate::results::{Cell, Measurement, Point, Results};
 
 /// Axes along which the model predicts. What a `task` does with a batch is a step like any other, as long as it took.
 const VARIED: [&str; 5] = ["workers", "batch", "sleep", "task", "prefetch"];
@@ -84,7 +84,7 @@ impl Forecast {
             let seen: Vec<(&Point, Observation)> = cells
                 .iter()
                 .filter(own)
-                .filter_map(|cell| Some((cell.point, observation(cell, results)?)))
+                .filter_map(|cell| Some((cell.point, observation(&undisturbed(cell), results)?)))
                 .collect();
             let name = words(&common);
             match group(name.clone(), common, &seen, results) {
@@ -170,7 +170,7 @@ fn group(
     };
     let cores = results.header.machine.cores.and_then(|it| u32::try_from(it).ok()).unwrap_or(1);
     let observations: Vec<Observation> = seen.iter().map(|(_, it)| *it).collect();
-    let chosen = choice::choose(&observations);
+    let chosen = choice::choose(&observations, cores);
     let used: Vec<Observation> = chosen.iter().map(|place| observations[*place]).collect();
     let calibration =
         Calibration::of(assignment, cores, &used).map_err(|error| error.to_string())?;
@@ -186,6 +186,18 @@ fn group(
         });
     }
     Ok(group)
+}
+
+/// With so many cores used by others, or taken by a hypervisor, a run says little about its loader.
+const DISTURBED: f64 = 0.1;
+
+/// The runs of a cell during which it had the machine to itself; all of them, if it never had.
+fn undisturbed<'a>(cell: &Cell<'a>) -> Cell<'a> {
+    let by_others = |run: &Measurement| {
+        run.usage.others_cores.unwrap_or(0.0) + run.usage.steal_cores.unwrap_or(0.0)
+    };
+    let runs: Vec<_> = cell.runs.iter().copied().filter(|it| by_others(it) <= DISTURBED).collect();
+    Cell { point: cell.point, runs: if runs.is_empty() { cell.runs.clone() } else { runs } }
 }
 
 /// What a cell tells, as medians over its rounds. `None` if it does not say how many workers and samples there were.
@@ -216,6 +228,7 @@ fn observation(cell: &Cell<'_>, results: &Results) -> Option<Observation> {
         median_wait_s: Summary::of(&cell.waits_s()).map(|it| it.median),
         fetch_s: median("fetch_s"),
         collate_s: median("collate_s"),
+        handover_s: median("handover_s"),
         cpu_s: median("cpu_s"),
         lock_share: median("lock_share"),
         bytes: cell.runs.first()?.bytes.unwrap_or(0),

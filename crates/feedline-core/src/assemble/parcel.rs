@@ -8,7 +8,8 @@
 use crate::flow::Reservation;
 use crate::sync::{Mutex, lock};
 
-use super::pool::Pool;
+use super::block::Memory;
+use super::pool::{Pool, block_size, obtain, release};
 
 /// A buffer of this size or more is not kept.
 pub(crate) const LARGE: usize = 1 << 20;
@@ -18,32 +19,44 @@ pub(crate) const LARGE: usize = 1 << 20;
 pub(crate) struct Buffer {
     // u128 for its alignment of 16, the largest element's.
     words: Vec<u128>,
+    /// In place of words, where it is large.
+    large: Option<LargeMemory>,
     len: usize,
 }
 
 impl Buffer {
     /// Sets the length. The content is unspecified (but initialised) afterwards.
     pub(crate) fn set_len(&mut self, len: usize) {
-        let words = len.div_ceil(size_of::<u128>());
-        if self.words.len() < words {
+        if self.capacity() < len {
             // New and zero, rather than the old content moved: large ones come untouched from the system.
-            self.words = Vec::new();
-            self.words = vec![0; words];
+            *self = Buffer::default();
+            self.large = (len >= LARGE).then(|| LargeMemory::new(len)).flatten();
+            if self.large.is_none() {
+                self.words = vec![0; len.div_ceil(size_of::<u128>())];
+            }
         }
         self.len = len;
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len]
+        let all = match &self.large {
+            Some(large) => large.bytes(),
+            None => bytemuck::cast_slice(&self.words),
+        };
+        &all[..self.len]
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+        let all = match &mut self.large {
+            Some(large) => large.bytes_mut(),
+            None => bytemuck::cast_slice_mut(&mut self.words),
+        };
+        &mut all[..self.len]
     }
 
     /// What it takes, whatever its length.
     pub(crate) fn capacity(&self) -> usize {
-        self.words.len() * size_of::<u128>()
+        self.large.as_ref().map_or(size_of_val(&self.words[..]), |large| large.0.capacity)
     }
 
     /// Frees a large one, whose content is not needed any more.
@@ -51,6 +64,35 @@ impl Buffer {
         if self.capacity() >= LARGE {
             *self = Buffer::default();
         }
+    }
+}
+
+/// Memory as blocks have it, in huge pages: it is fresh for each sample, and with small pages most of the time that a
+/// whole volume takes would go into their first touch.
+#[derive(Debug)]
+struct LargeMemory(Memory);
+
+impl LargeMemory {
+    /// At least so many bytes, zeroed; none if the system has not as many.
+    fn new(bytes: usize) -> Option<LargeMemory> {
+        obtain(block_size(bytes)?).map(LargeMemory)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `obtain` gave out so many initialised bytes, which are this one's alone until it is dropped.
+        unsafe { std::slice::from_raw_parts(self.0.address.as_ptr(), self.0.capacity) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`; the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.0.address.as_ptr(), self.0.capacity) }
+    }
+}
+
+impl Drop for LargeMemory {
+    fn drop(&mut self) {
+        // What was borrowed of it is gone.
+        release(self.0);
     }
 }
 
@@ -162,6 +204,21 @@ mod tests {
         let mut parcel = Parcel::default();
         parcel.reset(bytes, 0, 0);
         parcel
+    }
+
+    #[test]
+    fn a_buffer_has_its_length_whether_it_is_small_or_large() {
+        let mut buffer = Buffer::default();
+        for len in [0, 5, 4000, LARGE, 5 * LARGE + 3, 7, 3 * LARGE] {
+            buffer.set_len(len);
+            assert_eq!(buffer.bytes().len(), len);
+            assert!(buffer.capacity() >= len);
+            assert_eq!(buffer.bytes().as_ptr().align_offset(16), 0);
+            buffer.bytes_mut().fill(7);
+            assert!(buffer.bytes().iter().all(|byte| *byte == 7));
+        }
+        buffer.shrink();
+        assert_eq!(buffer.capacity(), 0);
     }
 
     #[test]

@@ -208,8 +208,8 @@ fn page_size() -> usize {
     return 64 << 10;
 }
 
-/// Zeroed memory, since a block is handed out as initialised.
-fn obtain(capacity: usize) -> Option<Memory> {
+/// Zeroed memory, since a block is handed out as initialised. The capacity is one of [`block_size`].
+pub(super) fn obtain(capacity: usize) -> Option<Memory> {
     #[cfg(target_os = "linux")]
     if capacity >= HUGE {
         return huge_pages::map(capacity);
@@ -219,7 +219,8 @@ fn obtain(capacity: usize) -> Option<Memory> {
     Some(Memory { address, capacity })
 }
 
-fn release(memory: Memory) {
+/// Gives memory back that [`obtain`] gave out and nothing refers to any more.
+pub(super) fn release(memory: Memory) {
     #[cfg(target_os = "linux")]
     if memory.capacity >= HUGE {
         return huge_pages::unmap(memory);

@@ -80,6 +80,13 @@ pub trait Dataset: Send + Sync + 'static {
         None
     }
 
+    /// Told that these samples are made next, one after the other: a dataset in memory may begin to fetch them, so that
+    /// the processor need not wait for each. Datasets that make a sample of several of another's tell that one; what it
+    /// does changes nothing but time.
+    fn prefetch(&self, indices: &mut dyn Iterator<Item = SampleIndex>) {
+        let _ = indices;
+    }
+
     /// A number proportional to the sample's cost, such as its file's size. Policies that order by
     /// cost use it until they have measured the sample.
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
@@ -131,6 +138,9 @@ impl<D: Dataset + ?Sized> Dataset for Arc<D> {
     }
     fn only(&self, fields: &[usize]) -> Option<Arc<dyn Dataset>> {
         (**self).only(fields)
+    }
+    fn prefetch(&self, indices: &mut dyn Iterator<Item = SampleIndex>) {
+        (**self).prefetch(indices);
     }
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         (**self).cost_hint(index)
@@ -367,26 +377,61 @@ impl<'a> Sample<'a> {
         bytes: &[u8],
     ) -> Result<(), WriteError> {
         let field = self.find(field)?;
-        let declared = self.field(field);
-        let size = declared.dtype().size();
-        let fits = shape.iter().try_fold(size, |n, axis| n.checked_mul(*axis)) == Some(bytes.len())
-            && match declared.form() {
-                Form::Fixed { shape: expected } => expected == shape,
-                Form::Ragged { shape: expected, rule } => {
-                    expected.len() == shape.len()
-                        && expected.iter().zip(shape).all(|(e, s)| e.is_none_or(|e| e == *s))
-                        && rule.admits(shape)
-                }
-                Form::Bytes { .. } => shape.len() == 1,
-            };
-        if !fits {
+        if self.bytes_of(field, shape) != Some(bytes.len()) {
             return Err(self.wrong_shape(field, shape));
         }
-        if let Form::Bytes { text: true } = declared.form() {
+        if let Form::Bytes { text: true } = self.field(field).form() {
             self.check_text(field, bytes)?;
         }
         self.slot(field, bytes.len(), Some(shape)).copy_from_slice(bytes);
         Ok(())
+    }
+
+    /// The place of a value of the given shape, to be written in place: [`view`](Sample::view) for values whose length
+    /// is known only when they are made. What it holds before is unspecified. Text has none, as it is checked.
+    pub fn view_shaped<T: Element>(
+        &mut self,
+        field: impl FieldKey,
+        shape: &[usize],
+    ) -> Result<&mut [T], WriteError> {
+        let field = self.find(field)?;
+        if !T::is(self.field(field).dtype()) {
+            return Err(self.wrong_dtype(field, T::DTYPE));
+        }
+        Ok(bytemuck::cast_slice_mut(self.view_elements(field, shape)?))
+    }
+
+    /// The same as bytes of elements in native order, whatever their type.
+    pub fn view_elements(
+        &mut self,
+        field: impl FieldKey,
+        shape: &[usize],
+    ) -> Result<&mut [u8], WriteError> {
+        let field = self.find(field)?;
+        let declared = self.field(field);
+        if let Form::Bytes { text: true } = declared.form() {
+            return Err(WriteError::NoSlot { field: declared.name().to_string() });
+        }
+        match self.bytes_of(field, shape) {
+            Some(bytes) => Ok(self.slot(field, bytes, Some(shape))),
+            None => Err(self.wrong_shape(field, shape)),
+        }
+    }
+
+    /// How many bytes a value of this shape has, if it is one that the field may have.
+    fn bytes_of(&self, field: usize, shape: &[usize]) -> Option<usize> {
+        let declared = self.field(field);
+        let fits = match declared.form() {
+            Form::Fixed { shape: expected } => expected == shape,
+            Form::Ragged { shape: expected, rule } => {
+                expected.len() == shape.len()
+                    && expected.iter().zip(shape).all(|(e, s)| e.is_none_or(|e| e == *s))
+                    && rule.admits(shape)
+            }
+            Form::Bytes { .. } => shape.len() == 1,
+        };
+        let size = declared.dtype().size();
+        shape.iter().try_fold(size, |n, axis| n.checked_mul(*axis)).filter(|_| fits)
     }
 
     /// Writes raw bytes: to a field of bytes or text, or the elements of a fixed field in native

@@ -216,8 +216,39 @@ fn wrong_writes_are_refused_with_what_was_expected() {
         }),
         &["`b`", "put_bytes"],
     );
+    let viewed = |field: Field, shape: &'static [usize]| {
+        writing(field, move |s| {
+            s.view_elements(0, shape)?;
+            Ok(())
+        })
+    };
+    says(viewed(Field::text("t"), &[3]), &["`t`", "put_bytes"]);
+    says(viewed(fixed(), &[4]), &["[2, 2]", "[4]"]);
+    let rows = Field::ragged("r", DType::U8, [None, Some(2)], Ragged::PadToLongest { fill: 0. });
+    says(viewed(rows, &[5, 3]), &["[*, 2]", "[5, 3]"]);
     let at_most = Field::ragged("r", DType::U8, [None], Ragged::PadTo { shape: vec![3], fill: 0. });
     says(writing(at_most, |s| Ok(s.put(0, &[0u8; 4])?)), &["at most [3]", "[4]"]);
+    let viewed = |s: &mut Sample<'_>| s.view_shaped::<i64>(0, &[2]).map(|_| ()).map_err(Into::into);
+    says(writing(Field::ragged("r", DType::I32, [None], Ragged::Packed), viewed), &["int32"]);
+    says(
+        writing(Field::ragged("r", DType::I64, [None, Some(3)], Ragged::Packed), viewed),
+        &["[2]"],
+    );
+    let text = |s: &mut Sample<'_>| s.view_shaped::<u8>(0, &[2]).map(|_| ()).map_err(Into::into);
+    says(writing(Field::text("t"), text), &["`t`", "put_bytes"]);
+}
+
+#[test]
+fn values_of_varying_length_can_be_written_in_place() {
+    let field = Field::ragged("r", DType::I64, [None], Ragged::Packed);
+    let write = |s: &mut Sample<'_>| {
+        let number = s.index().0 as i64 + 1;
+        s.view_shaped::<i64>(0, &[number as usize])?.fill(number);
+        Ok(())
+    };
+    let loader = Loader::builder(Writes(field, write)).batch_size(2).build().unwrap();
+    let batch = loader.epoch().next().unwrap().unwrap();
+    assert_eq!(batch.get("r").unwrap().as_slice::<i64>().unwrap(), [1, 2, 2]);
 }
 
 #[test]

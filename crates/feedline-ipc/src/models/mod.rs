@@ -3,6 +3,7 @@
 //! `make loom` runs them. loom knows neither futexes nor other processes, so sleeping is a lock and a
 //! condition here, and the two processes are two threads; `tests/` stresses the real thing.
 
+mod cells;
 mod doorbell;
 mod returns;
 

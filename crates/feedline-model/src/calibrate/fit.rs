@@ -1,9 +1,10 @@
 //! From observations to costs.
 //!
 //! What was timed is taken as it is: the time of a sample, of putting a batch together, of starting and ending. The time
-//! on a core is the processor time; what is left of a sample's time was spent waiting. Then three numbers are
-//! adjusted until the predicted durations are nearest to the observed ones (least squares of their logarithms): a factor on
-//! all costs of a sample, seconds per batch that nobody timed, and how much busy cores take from each other.
+//! on a core is the processor time; what is left of a sample's time was spent waiting. Then five numbers are
+//! adjusted until predicted rates and shares of waiting are nearest to the observed ones (least squares of the rates' logarithms and
+//! of the shares): a factor on all costs of a sample, seconds per batch that nobody timed, how much busy cores take from each
+//! other, what they lose when more threads than cores take turns, and the head start of a training loop that wakes up.
 
 use super::{Assignment, Calibration, Growing, NewMemory, Observation, WorkCosts};
 use crate::argument::ArgumentError;
@@ -90,7 +91,7 @@ fn costs(
         lock,
         collate,
         batch,
-        handover: 0.0,
+        handover: mean(observations.iter().filter_map(|it| it.handover_s)),
         release: mean(observations.iter().map(|it| it.release())),
     };
     costs.check()?;
@@ -138,6 +139,7 @@ fn spin_up(calibration: &Calibration, observations: &[&Observation]) -> f64 {
         let samples = (f64::from(it.batch_size) / hands).ceil();
         let new = calibration.new_memory.at(it.bytes / u64::from(it.batches)) / hands;
         let making = samples * steady(calibration.assignment, it) + it.collating() + new;
+        let making = making + calibration.with_workers.handover;
         let begun = calibration.start.fixed + calibration.start.each;
         Some((it.first_wait_s? + it.start_s - begun - making).max(0.0))
     });
@@ -206,7 +208,7 @@ fn adjust_inline(
     calibration.check()
 }
 
-/// Adjusts what nobody timed until durations are nearest to the observed ones.
+/// Adjusts what nobody timed until rates and shares of waiting are nearest to the observed ones.
 fn adjust(
     calibration: &mut Calibration,
     observations: &[&Observation],
@@ -216,7 +218,7 @@ fn adjust(
         f64::from(it.batch_size) * first.with_workers.sample()
             + first.with_workers.collating(it.batch_size)
     }));
-    let at = |[scale, untimed, taken]: [f64; 3]| {
+    let at = |[scale, untimed, taken, switching, ahead]: [f64; 5]| {
         let mut it = first.clone();
         let costs = &mut it.with_workers;
         for part in [&mut costs.wait, &mut costs.cpu, &mut costs.lock, &mut costs.collate] {
@@ -224,21 +226,25 @@ fn adjust(
         }
         costs.batch += untimed * batch_time;
         it.efficiency = 1.0 - taken;
+        it.switching = switching;
+        it.head_start = ahead * LONGEST_HEAD_START;
         it
     };
-    let error = |given: [f64; 3]| -> f64 {
+    let error = |given: [f64; 5]| -> f64 {
         let it = at(given);
         let apart = observations.iter().map(|seen| {
-            let seconds = predict(&it, &seen.setting()).ok().and_then(|found| found.seconds);
-            seconds.map_or(f64::INFINITY, |seconds| (seconds / seen.seconds).ln().powi(2))
+            let Ok(found) = predict(&it, &seen.setting()) else { return f64::INFINITY };
+            let rate = (found.samples_per_second / seen.rate()).ln();
+            let waiting = found.waiting_share - seen.waiting_share();
+            rate * rate + waiting * waiting
         });
         // Of equals the one nearest to what was timed.
         let prior = given.iter().map(|it| it * it).sum::<f64>();
         apart.sum::<f64>() + PRIOR * prior
     };
     let least = 1.0 / f64::from(first.cores);
-    let ranges = [(-0.7, 0.7), (0.0, 1.0), (0.0, (1.0 - least).min(0.7))];
-    let mut best = [0.0; 3];
+    let ranges = [(-0.7, 0.7), (0.0, 1.0), (0.0, (1.0 - least).min(0.7)), (0.0, 0.6), (0.0, 1.0)];
+    let mut best = [0.0; 5];
     let mut least_error = error(best);
     for _ in 0..SWEEPS {
         for (place, range) in ranges.into_iter().enumerate() {
@@ -258,11 +264,14 @@ fn adjust(
     calibration.check()
 }
 
+/// Seconds; schedulers give a thread that wakes up no more before it has to share.
+const LONGEST_HEAD_START: f64 = 0.01;
+
 /// How much the adjustments count against errors of durations.
 const PRIOR: f64 = 1e-3;
 
 /// Each number is adjusted so many times.
-const SWEEPS: u32 = 3;
+const SWEEPS: u32 = 6;
 
 /// Where a function is lowest: the best of some places, then by the golden section around it.
 fn lowest(of: impl Fn(f64) -> f64, (from, to): (f64, f64)) -> f64 {

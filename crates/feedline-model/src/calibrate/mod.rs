@@ -121,6 +121,12 @@ pub struct Calibration {
     /// What a core does when all are busy, of what it does alone: 1 for cores that share nothing, less for two threads of
     /// one core or work that waits for memory.
     pub efficiency: f64,
+    /// What cores lose at most when more workers than cores take turns, because caches are filled by others.
+    #[serde(default)]
+    pub switching: f64,
+    /// Seconds that the training loop, when it wakes up, has a core to itself before it shares it with workers.
+    #[serde(default)]
+    pub head_start: f64,
     /// What samples and batches cost where workers make them.
     pub with_workers: WorkCosts,
     /// What they cost where the training loop makes them itself.
@@ -154,6 +160,8 @@ impl Calibration {
             assignment,
             cores,
             efficiency: 1.0,
+            switching: 0.0,
+            head_start: 0.0,
             with_workers: costs,
             inline: costs,
             start: Growing::default(),
@@ -187,6 +195,8 @@ impl Calibration {
         count("cores", self.cores)?;
         share("efficiency", self.efficiency)?;
         positive("efficiency", self.efficiency)?;
+        share("switching", self.switching)?;
+        positive("1 - switching", 1.0 - self.switching)?;
         self.with_workers.check()?;
         self.inline.check()?;
         for (name, seconds) in [
@@ -195,6 +205,7 @@ impl Calibration {
             ("end", self.end.fixed),
             ("end", self.end.each),
             ("spin_up", self.spin_up),
+            ("head_start", self.head_start),
             ("new_memory", self.new_memory.each_byte),
         ] {
             not_negative(name, seconds)?;
@@ -216,6 +227,10 @@ impl Calibration {
 
 impl Cores {
     pub(crate) fn of(calibration: &Calibration) -> Cores {
-        Cores { count: f64::from(calibration.cores), efficiency: calibration.efficiency }
+        Cores {
+            count: f64::from(calibration.cores),
+            efficiency: calibration.efficiency,
+            switching: calibration.switching,
+        }
     }
 }

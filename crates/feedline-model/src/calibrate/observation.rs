@@ -38,6 +38,8 @@ pub struct Observation {
     pub fetch_s: Option<f64>,
     /// Seconds of putting a batch together.
     pub collate_s: Option<f64>,
+    /// Seconds of handing a batch over that is ready: the training loop asks for it and has it.
+    pub handover_s: Option<f64>,
     /// Processor seconds of the process tree.
     pub cpu_s: Option<f64>,
     /// The share of a sample's time in which the interpreter's lock is held, where workers are threads.
@@ -118,6 +120,7 @@ impl Observation {
             ("median_wait_s", self.median_wait_s),
             ("fetch_s", self.fetch_s),
             ("collate_s", self.collate_s),
+            ("handover_s", self.handover_s),
             ("cpu_s", self.cpu_s),
         ] {
             not_negative(name, value.unwrap_or(0.0))?;

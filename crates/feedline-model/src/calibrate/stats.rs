@@ -121,6 +121,7 @@ impl LoaderStats {
             wait_s: seconds(self.consumer.wait_ns + self.consumer.handover_ns),
             fetch_s: Some(seconds(total(false)) / samples),
             collate_s: Some(seconds(collating) / batches),
+            handover_s: Some(seconds(self.consumer.handover_ns) / batches),
             bytes: self.bytes,
             base_bytes: Some(0),
             peak_bytes: Some(self.memory.peak),

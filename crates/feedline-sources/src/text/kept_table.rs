@@ -9,7 +9,7 @@
 //! The rules are those of tar's tables: it counts only for the very file it was made of, in the state it was in; it is written aside and
 //! renamed; whatever is amiss with it makes it again; a file that was written within the same moment is not trusted.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -57,6 +57,12 @@ impl KeptTable {
 
     /// What is kept, if it is about the file in this state.
     pub(super) fn read(&self, stamp: &Stamp) -> Option<Vec<u8>> {
+        let (made, content) = self.written(stamp)?;
+        (made >= stamp.changed.saturating_add(MOMENT)).then_some(content)
+    }
+
+    /// The same, though it may have been made in the moment in which the file was written; and when.
+    pub(super) fn written(&self, stamp: &Stamp) -> Option<(Duration, Vec<u8>)> {
         let (file, meta) = open_plain(&self.beside(".lines")).ok()?;
         let mut header = [0; HEADER];
         read_exact_at(&file, &mut header, 0).ok()?;
@@ -74,8 +80,7 @@ impl KeptTable {
         let about = self.about(stamp);
         let rest = bytes.strip_prefix(&*about)?;
         let (made, content) = rest.split_first_chunk::<8>()?;
-        let made = Duration::from_secs(u64::from_le_bytes(*made));
-        (made >= stamp.changed.saturating_add(MOMENT)).then(|| content.to_vec())
+        Some((Duration::from_secs(u64::from_le_bytes(*made)), content.to_vec()))
     }
 
     /// Keeps it, if the folder lets it. `made` is when its making began.
@@ -85,6 +90,16 @@ impl KeptTable {
         bytes.extend_from_slice(content);
         // Failing to keep it costs time at the next start and nothing else.
         let _ = self.replace(&bytes);
+    }
+
+    /// Waits until nobody else replaces what is kept of this file; until it is dropped nobody else does. `None` where the folder
+    /// does not let it.
+    pub(super) fn lock(&self) -> Option<File> {
+        fs::create_dir_all(&self.folder).ok()?;
+        let path = self.beside(".lock");
+        let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
+        file.lock().ok()?;
+        Some(file)
     }
 
     fn replace(&self, content: &[u8]) -> std::io::Result<()> {

@@ -10,6 +10,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -25,6 +26,7 @@ use crate::SourceError;
 use crate::crowd::Stop;
 use crate::read_at::{append_at, open_plain, read_exact_at};
 use crate::stamp::Stamp;
+use crate::sync::lock;
 
 /// Bytes of all files that are held in memory rather than read line by line: for lines of the usual length a system call takes a good part
 /// of the time that making tokens of them does.
@@ -49,6 +51,9 @@ enum TextBytes {
     Held(Vec<u8>),
     /// In this file, which is kept open if there are few; in the state of the stamp.
     InFile { file: Option<File>, path: PathBuf, stamp: Stamp },
+    /// In a file of the cache folder that is opened when it is read, as there are many. Somebody who unpacks the same file may put
+    /// another one in its place; then in the state of that one.
+    Replaceable { path: PathBuf, stamp: Mutex<Stamp> },
 }
 
 /// The bytes that may still be held in memory, of all files. Relaxed: it is a number and publishes nothing.
@@ -199,14 +204,20 @@ impl BegunText {
             None => TextBytes::Held(held),
             Some(file) => {
                 let path = self.unpacked_path().ok_or(SourceError::Interrupted)?;
-                let file = file.persist(&path).map_err(|e| self.cannot("unpack")(e.error))?;
-                let meta = file.metadata().map_err(|e| self.cannot("unpack")(e))?;
+                let _locked = self.kept.as_ref().and_then(KeptTable::lock);
+                // Others may have been faster, and read theirs by now.
+                if let Some(found) = self.unpacked_before() {
+                    return Ok(found);
+                }
+                let meta = file.as_file().metadata().map_err(|e| self.cannot("unpack")(e))?;
                 let stamp = Stamp::of(&meta);
+                // The table before its file: who finds a file in place of his own finds what it is.
                 if let Some(kept) = &self.kept {
                     let mut content = stamp_bytes(&stamp);
                     content.extend_from_slice(&table.to_bytes());
                     kept.write(&self.stamp, &content, self.made);
                 }
+                let file = file.persist(&path).map_err(|e| self.cannot("unpack")(e.error))?;
                 TextBytes::InFile { file: Some(file), path, stamp }
             }
         };
@@ -317,14 +328,63 @@ fn stamp_bytes(stamp: &Stamp) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
+/// Appends some bytes of a file that is still in the state of the stamp.
+fn append_unchanged(
+    file: &File,
+    stamp: &Stamp,
+    start: u64,
+    len: usize,
+    raw: &mut Vec<u8>,
+) -> Result<(), Cause> {
+    let read = append_at(file, raw, start, len);
+    // Whatever came of it, first whether the file is still what the table was made of.
+    let change = stamp.change(file).map_err(|e| format!("cannot read it: {e}"))?;
+    if let Some(what) = change {
+        return Err(format!(
+            "the file has changed since it was opened: {what}; open it again (to replace a file that is in use, rename \
+             another over it)"
+        )
+        .into());
+    }
+    read.map_err(|e| format!("cannot read it: {e}").into())
+}
+
 impl LinesFile {
     /// Closes it until it is asked for, where there are many files.
     pub(super) fn close_if_many(&mut self, files: usize) {
         if files > OPEN
-            && let TextBytes::InFile { file, .. } = &mut self.bytes
+            && let TextBytes::InFile { file, path, stamp } = &mut self.bytes
         {
-            *file = None;
+            match *path == self.path {
+                true => *file = None,
+                false => {
+                    let (path, stamp) = (std::mem::take(path), Mutex::new(*stamp));
+                    self.bytes = TextBytes::Replaceable { path, stamp };
+                }
+            }
         }
+    }
+
+    /// Opens what was unpacked: the file that was there, or one that somebody else unpacked of the same file into the same lines.
+    fn open_unpacked(&self, path: &Path, stamp: &Mutex<Stamp>) -> Result<(File, Stamp), Cause> {
+        /// Others replace file and table one after the other; in between they do not match.
+        const TRIES: usize = 3;
+        for _ in 0..TRIES {
+            let (file, meta) = open_plain(path).map_err(|e| format!("cannot open it: {e}"))?;
+            let now = Stamp::of(&meta);
+            if now == *lock(stamp) {
+                return Ok((file, now));
+            }
+            let kept = KeptTable::of(path.parent().unwrap_or(Path::new("")), &self.path);
+            let _locked = kept.lock();
+            let lines = [stamp_bytes(&now), self.table.to_bytes()].concat();
+            if kept.written(&self.stamp).is_some_and(|(_, content)| content == lines) {
+                *lock(stamp) = now;
+                return Ok((file, now));
+            }
+        }
+        let path = path.display();
+        Err(format!("what was unpacked into `{path}` has changed; open the texts again").into())
     }
 
     /// Appends a line's bytes to `raw`.
@@ -336,6 +396,10 @@ impl LinesFile {
                 raw.extend_from_slice(line.ok_or("the line lies outside of the file")?);
                 Ok(())
             }
+            TextBytes::Replaceable { path, stamp } => {
+                let (file, stamp) = self.open_unpacked(path, stamp)?;
+                append_unchanged(&file, &stamp, start, len, raw)
+            }
             TextBytes::InFile { file, path, stamp } => {
                 let opened;
                 let file = match file {
@@ -345,17 +409,7 @@ impl LinesFile {
                         &opened
                     }
                 };
-                let read = append_at(file, raw, start, len);
-                // Whatever came of it, first whether the file is still what the table was made of.
-                let change = stamp.change(file).map_err(|e| format!("cannot read it: {e}"))?;
-                if let Some(what) = change {
-                    return Err(format!(
-                        "the file has changed since it was opened: {what}; open it again (to replace a \
-                         file that is in use, rename another over it)"
-                    )
-                    .into());
-                }
-                read.map_err(|e| format!("cannot read it: {e}").into())
+                append_unchanged(file, stamp, start, len, raw)
             }
         }
     }
@@ -364,7 +418,7 @@ impl LinesFile {
     pub(super) fn held(&self) -> u64 {
         match &self.bytes {
             TextBytes::Held(bytes) => bytes.len() as u64,
-            TextBytes::InFile { .. } => 0,
+            TextBytes::InFile { .. } | TextBytes::Replaceable { .. } => 0,
         }
     }
 

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use feedline_core::plan::{Key, Shuffle};
-use feedline_core::{Cause, DType, Dataset, Field, Form, Sample, SampleIndex, Scratch, Stage};
+use feedline_core::{
+    Cause, DType, Dataset, Field, Form, Sample, SampleIndex, SampleKey, Scratch, Stage,
+};
 use feedline_text::TextError;
 use feedline_text::packing::{Packing, PackingMethod, Piece};
 
@@ -139,7 +141,7 @@ impl PackedRows {
         &self,
         piece: &Piece,
         scratch: &mut Scratch,
-        sample: &Sample<'_>,
+        key: SampleKey,
         out: &mut [u8],
     ) -> Result<(), Cause> {
         let document = SampleIndex(u64::from(piece.document));
@@ -147,7 +149,7 @@ impl PackedRows {
             let origin = self.inner.origin(document).unwrap_or_else(|| format!("{}", document.0));
             format!("document {origin}: {cause}").into()
         };
-        let given = scratch.read(&*self.inner, document, sample.key()).map_err(told)?;
+        let given = scratch.read(&*self.inner, document, key).map_err(told)?;
         let (tokens, size) = (given.bytes(self.field), self.dtype.size());
         let expected = self.lengths[piece.document as usize] as usize;
         let got = tokens.len() / size + usize::from(self.options.end.is_some());
@@ -204,20 +206,20 @@ impl Dataset for PackedRows {
             return Err(format!("there is no row {row}; there are {}", packing.rows()).into());
         }
         sample.begin(Stage::Transform);
+        let documents = pieces.iter().map(|piece| SampleIndex(u64::from(piece.document)));
+        self.inner.prefetch(&mut { documents });
         let mut scratch = self.scratch()?;
         let size = self.dtype.size();
-        // Aside, as the row is written while documents are read by the sample's key.
-        let mut tokens = vec![0; length * size];
+        let tokens = sample.view_bytes(0)?;
         let mut at = 0;
         for piece in &pieces {
             let end = at + piece.len as usize;
-            self.write_piece(piece, &mut scratch, sample, &mut tokens[at * size..end * size])?;
+            self.write_piece(piece, &mut scratch, key, &mut tokens[at * size..end * size])?;
             at = end;
         }
+        self.dtype.fill(self.options.fill, &mut tokens[at * size..]);
         scratch.shrink();
         lock(&self.scratches).push(scratch);
-        self.dtype.fill(self.options.fill, &mut tokens[at * size..]);
-        sample.put_bytes(0, &tokens)?;
         sample.count_padding(at, length);
         let segments = sample.view::<i64>(1)?;
         let mut at = 0;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use feedline_core::{Cause, DType, Dataset, Field, Ragged, Sample, SampleIndex, Stage};
 
+use super::megatron::MegatronIndex;
 use super::shard::{TokenOptions, TokenShards, wrong};
 use crate::{SourceError, escaped};
 
@@ -28,6 +29,8 @@ impl TokenDocuments {
                     "there is no .idx beside it, which says where documents are; take windows";
                 return Err(wrong(path, what.to_string()));
             };
+            check(&index, shards.first(number + 1) - shards.first(number))
+                .map_err(|what| wrong(&path.with_extension("idx"), what))?;
             let (first, before) = (shards.first(number), sequences.len() as u64);
             sequences.extend(index.sequences.iter().map(|(start, len)| (first + start, *len)));
             let ends = index.documents.len().saturating_sub(1);
@@ -57,6 +60,31 @@ impl TokenDocuments {
     }
 }
 
+/// Refuses documents that would be another shard's, or take more memory than the shard, which has so many tokens.
+fn check(index: &MegatronIndex, tokens: u64) -> Result<(), String> {
+    match index.documents.first() {
+        Some(0) => {}
+        Some(first) => {
+            return Err(format!(
+                "its first document begins with sequence {first}, not with 0, so the sequences before it are in none; write \
+                 the index again"
+            ));
+        }
+        None => return Err("it lists no documents; take windows, or write it again".to_string()),
+    }
+    for (number, ends) in index.documents.windows(2).enumerate() {
+        let sequences = &index.sequences[ends[0] as usize..ends[1] as usize];
+        let sum: u64 = sequences.iter().map(|(_, length)| u64::from(*length)).sum();
+        if sum > tokens {
+            return Err(format!(
+                "document {number} is said to have {sum} tokens, and the .bin has {tokens}: its sequences overlap; write \
+                 the index again"
+            ));
+        }
+    }
+    Ok(())
+}
+
 impl Dataset for TokenDocuments {
     fn len(&self) -> u64 {
         self.documents.len().saturating_sub(1) as u64
@@ -68,17 +96,24 @@ impl Dataset for TokenDocuments {
 
     fn build(&self, _raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {
         let sequences = self.sequences(sample.index()).ok_or("there is no such document")?;
+        // Only here is the place known, so tokens are loaded here rather than in `load`.
         sample.begin(Stage::Load);
         let total = sequences.iter().map(|(_, len)| *len as usize).sum();
-        let mut tokens = vec![0; total];
-        let mut rest = &mut *tokens;
+        let mut rest = sample.view_shaped::<i64>(0, &[total])?;
         for (start, len) in sequences {
             let (here, behind) = rest.split_at_mut(*len as usize);
             self.shards.read(*start, here)?;
             rest = behind;
         }
-        sample.begin(Stage::Decode);
-        Ok(sample.put(0, &tokens)?)
+        Ok(())
+    }
+
+    fn prefetch(&self, indices: &mut dyn Iterator<Item = SampleIndex>) {
+        for index in indices {
+            for (start, len) in self.sequences(index).unwrap_or(&[]) {
+                self.shards.prefetch(*start, *len as usize);
+            }
+        }
     }
 
     fn known_length(&self, index: SampleIndex, _field: usize) -> Option<u64> {

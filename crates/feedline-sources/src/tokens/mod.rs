@@ -11,11 +11,13 @@
 //!
 //! # How files are read
 //!
-//! Shards of up to [`HELD`] bytes together are held in memory. Others are read by `pread`, into a buffer of the worker's: touching a
+//! Shards of up to [`HELD`] bytes together are held in memory, each megabyte read when something of it is first
+//! wanted, by all workers side by side. Others are read by `pread`, into a buffer of the worker's: touching a
 //! mapped page of a file that somebody shortened would kill the process, and a window of 1,024 ids is large enough that the system call
 //! costs about as much as converting it (see `crates/feedline-sources/src/lib.rs` for figures).
 
 mod documents;
+mod held;
 mod megatron;
 mod shard;
 mod windows;

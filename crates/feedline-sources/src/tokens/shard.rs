@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use feedline_core::Cause;
 
+use super::held::HeldBytes;
 use super::megatron::MegatronIndex;
 use crate::SourceError;
+use crate::gather::fetch;
 use crate::read_at::{append_at, open_plain, read_exact_at};
 use crate::stamp::Stamp;
 
-/// Bytes of all shards together up to which they are held in memory.
+/// Bytes of all shards together up to which they are held in memory, once they were read.
 pub const HELD: u64 = 256 << 20;
 /// Files that are kept open; of more, each is opened when it is read.
 const OPEN: usize = 512;
@@ -110,7 +112,7 @@ struct TokenShard {
     path: PathBuf,
     stamp: Stamp,
     file: Option<File>,
-    held: Option<Vec<u8>>,
+    held: Option<HeldBytes>,
     /// Bytes before the first token.
     offset: u64,
     tokens: u64,
@@ -149,10 +151,16 @@ impl TokenShards {
             };
             let first = dtype.or(said).unwrap_or(TokenType::U16);
             if let Some(said) = said.filter(|said| *said != first) {
-                return Err(wrong(
-                    path,
-                    format!("it holds {}, not {}; leave out dtype", said.name(), first.name()),
-                ));
+                let (holds, other) = (said.name(), first.name());
+                let what = match (options.dtype, paths.first()) {
+                    (None, Some(before)) => format!(
+                        "it holds {holds}, and `{}` before it {other}; shards of one stream hold one dtype: write them again, \
+                         or open them apart",
+                        before.display()
+                    ),
+                    _ => format!("it holds {holds}, not {other}; leave out dtype"),
+                };
+                return Err(wrong(path, what));
             }
             dtype = Some(first);
             let size = first.size() as u64;
@@ -176,7 +184,7 @@ impl TokenShards {
         let bytes: u64 = shards.iter().map(|shard| shard.tokens * dtype.size() as u64).sum();
         if bytes <= HELD {
             for shard in &mut shards {
-                shard.hold(dtype)?;
+                shard.held = Some(HeldBytes::new(shard.tokens * dtype.size() as u64));
             }
         }
         let mut firsts = Vec::with_capacity(shards.len() + 1);
@@ -208,11 +216,9 @@ impl TokenShards {
     ) -> Result<T, Cause> {
         let outside = "the tokens lie outside of all shards";
         let (number, at) = self.find(start).ok_or(outside)?;
-        let shard = &self.shards[number];
-        if let (Some(held), true) = (&shard.held, count as u64 <= shard.tokens - at) {
-            let size = self.dtype.size();
-            let bytes = held.get(at as usize * size..).and_then(|rest| rest.get(..count * size));
-            return Ok(take(bytes.ok_or(outside)?));
+        let len = count * self.dtype.size();
+        if let Some(bytes) = self.shards[number].held(at * self.dtype.size() as u64)?.get(..len) {
+            return Ok(take(bytes));
         }
         let mut stored = STORED.take();
         stored.clear();
@@ -221,7 +227,8 @@ impl TokenShards {
             let (number, first) = self.find(at).ok_or(outside)?;
             let shard = &self.shards[number];
             let here = (shard.tokens - first).min(left);
-            shard.append(first, here as usize, self.dtype, &mut stored)?;
+            let size = self.dtype.size();
+            shard.append(first * size as u64, here as usize * size, &mut stored)?;
             (at, left) = (at + here, left - here);
         }
         let taken = take(&stored);
@@ -237,6 +244,17 @@ impl TokenShards {
             return Ok(());
         }
         self.stored(start, out.len(), |bytes| self.dtype.widen(bytes, out))
+    }
+
+    /// Tells the processor that these tokens will be read, where they are held.
+    pub(super) fn prefetch(&self, start: u64, count: usize) {
+        let Some((number, at)) = self.find(start) else { return };
+        let size = self.dtype.size();
+        if let Some(held) = &self.shards[number].held
+            && let Some(bytes) = held.read_before(at * size as u64)
+        {
+            fetch(bytes.as_ptr(), bytes.len().min(count * size));
+        }
     }
 
     /// The path of a token's shard, and the token's number there.
@@ -257,20 +275,32 @@ impl TokenShards {
 }
 
 impl TokenShard {
-    /// Appends so many tokens as they are stored.
-    fn append(
-        &self,
-        at: u64,
-        count: usize,
-        dtype: TokenType,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Cause> {
-        let (from, len) = (at * dtype.size() as u64, count * dtype.size());
-        if let Some(held) = &self.held {
-            let bytes = held.get(from as usize..).and_then(|rest| rest.get(..len));
-            out.extend_from_slice(bytes.ok_or("the tokens lie outside of the file")?);
-            return Ok(());
+    /// What is held from this byte on, up to the end of its block; nothing where shards are not held.
+    fn held(&self, from: u64) -> Result<&[u8], Cause> {
+        let Some(held) = &self.held else { return Ok(&[]) };
+        held.from(from, |from, len| {
+            let mut bytes = Vec::new();
+            self.read(from, len, &mut bytes)?;
+            Ok(bytes)
+        })
+    }
+
+    /// Appends so many bytes from this one on.
+    fn append(&self, mut from: u64, mut len: usize, out: &mut Vec<u8>) -> Result<(), Cause> {
+        if self.held.is_none() {
+            return self.read(from, len, out);
         }
+        while len > 0 {
+            let bytes = self.held(from)?;
+            let here = bytes.len().min(len);
+            out.extend_from_slice(&bytes[..here]);
+            (from, len) = (from + here as u64, len - here);
+        }
+        Ok(())
+    }
+
+    /// Appends so many bytes of the file.
+    fn read(&self, from: u64, len: usize, out: &mut Vec<u8>) -> Result<(), Cause> {
         let opened;
         let file = match &self.file {
             Some(file) => file,
@@ -288,25 +318,6 @@ impl TokenShard {
             return Err(SourceError::Changed { path, what }.into());
         }
         Ok(read.map_err(cannot("read", &self.path))?)
-    }
-
-    fn hold(&mut self, dtype: TokenType) -> Result<(), SourceError> {
-        let opened;
-        let file = match &self.file {
-            Some(file) => file,
-            None => {
-                opened = open_plain(&self.path).map_err(cannot("open", &self.path))?.0;
-                &opened
-            }
-        };
-        let mut held = Vec::new();
-        let read = append_at(file, &mut held, self.offset, self.tokens as usize * dtype.size());
-        if let Some(what) = self.stamp.change(file).map_err(cannot("read", &self.path))? {
-            return Err(SourceError::Changed { path: self.path.clone(), what });
-        }
-        read.map_err(cannot("read", &self.path))?;
-        (self.held, self.file) = (Some(held), None);
-        Ok(())
     }
 }
 

@@ -1,8 +1,9 @@
 //! Where the classes of masks are: found when a mask is first wanted, then kept in the cache folder.
 //!
 //! ```text
-//! magic "FLCLASS1"   bytes of all that follows the checksum, and their checksum (xxh3)
-//! what it is about   path, length, time of change, inode; when it was made
+//! magic "FLCLASS2"   bytes of all that follows the checksum, and their checksum (xxh3)
+//! how it was read    a checksum of what the header says about the numbers
+//! what it is about   of each data file: path, length, time of change, inode; when it was made
 //! the classes        label, how many voxels, the numbers of some of them
 //! ```
 
@@ -19,11 +20,12 @@ use twox_hash::XxHash3_64;
 use super::buffer::VoxelBuffer;
 use super::error::{VolumeError, VolumeProblem};
 use super::file::VolumeFile;
+use super::header::{DataPlace, VolumeHeader};
 use super::kept::{About, NumberReader, put, put_bytes};
 use crate::read_at::{append_at, open_plain};
 use crate::sync::lock;
 
-const MAGIC: &[u8; 8] = b"FLCLASS1";
+const MAGIC: &[u8; 8] = b"FLCLASS2";
 /// Magic, length and checksum.
 const HEADER: usize = 24;
 /// Voxels of a class that are kept, as in nnU-Net: equally likely ones, always the same.
@@ -70,12 +72,8 @@ impl ClassPlaces {
 
 /// The places of a mask's classes, from the cache folder or from the mask.
 fn find(mask: &VolumeFile, stage: &mut dyn FnMut(Stage)) -> Result<Foreground, VolumeError> {
-    let file = mask.cache().zip(mask.header().place.files.first()).map(|(folder, data)| {
-        // The header's stamps are those of the data; of several files the first has to do.
-        let about = About::of(&data.path, data.stamp, data.start);
-        ClassFile { path: folder.join(format!("{:016x}.classes", about.name())), about }
-    });
     let header = mask.header();
+    let file = mask.cache().and_then(|folder| ClassFile::of(folder, header));
     let shape = header.shape();
     let voxels = count(shape) as u64;
     if let Some(kept) = file.as_ref().and_then(|file| file.read(voxels)) {
@@ -100,10 +98,26 @@ fn find(mask: &VolumeFile, stage: &mut dyn FnMut(Stage)) -> Result<Foreground, V
 /// Where the places of one mask are kept.
 struct ClassFile {
     path: PathBuf,
-    about: About,
+    /// How the numbers were read: a header that was corrected tells other voxels of the same files.
+    reading: u64,
+    /// The state of each data file.
+    about: Vec<About>,
 }
 
 impl ClassFile {
+    /// None for a volume without files.
+    fn of(folder: &Path, header: &VolumeHeader) -> Option<ClassFile> {
+        let DataPlace { files, share, encoding, before, big_endian, strides, channel_stride } =
+            &header.place;
+        let layout = (share, encoding, before, big_endian, strides, channel_stride);
+        let reading = format!("{:?}", (header.voxel_type, header.shape(), layout));
+        let about: Vec<_> =
+            files.iter().map(|data| About::of(&data.path, data.stamp, data.start)).collect();
+        let name = about.first()?.name();
+        let path = folder.join(format!("{name:016x}.classes"));
+        Some(ClassFile { path, reading: XxHash3_64::oneshot(reading.as_bytes()), about })
+    }
+
     fn read(&self, voxels: u64) -> Option<Foreground> {
         let (file, meta) = open_plain(&self.path).ok()?;
         let mut bytes = Vec::new();
@@ -113,7 +127,8 @@ impl ClassFile {
         let whole = u64::from_le_bytes(*length) == body.len() as u64
             && checksum == XxHash3_64::oneshot(body).to_le_bytes();
         let mut from = NumberReader(body);
-        if !whole || !self.about.is(&mut from) {
+        let read_alike = from.number() == Some(self.reading);
+        if !whole || !read_alike || !self.about.iter().all(|about| about.is(&mut from)) {
             return None;
         }
         let mut classes = Vec::new();
@@ -135,7 +150,8 @@ impl ClassFile {
     /// Keeps the places, if the folder lets it. `made` is when the mask was begun to be read.
     fn write(&self, found: &Foreground, made: SystemTime) {
         let mut to = Vec::new();
-        self.about.put(&mut to, made);
+        put(&mut to, self.reading);
+        self.about.iter().for_each(|about| about.put(&mut to, made));
         put(&mut to, found.classes().len() as u64);
         for class in found.classes() {
             put(&mut to, i64::from(class.label).cast_unsigned());

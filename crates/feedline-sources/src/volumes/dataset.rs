@@ -56,8 +56,7 @@ struct PatchBuffers {
     images: Vec<VoxelBuffer>,
     mask: VoxelBuffer,
     bench: Workbench,
-    /// Results that are put into the batch when they are whole.
-    image_made: VoxelBuffer,
+    /// Labels that are put into the batch when they are whole.
     mask_made: VoxelBuffer,
 }
 
@@ -175,7 +174,7 @@ impl Volumes {
             self.program.draw(case.geometry(), channels, places.as_deref(), &mut draws)?;
         let region = drawn.region();
 
-        let PatchBuffers { images, mask, bench, image_made, mask_made } = memory;
+        let PatchBuffers { images, mask, bench, mask_made } = memory;
         images.resize_with(case.images().len().max(images.len()), VoxelBuffer::default);
         for (file, buffer) in case.images().iter().zip(images.iter_mut()) {
             fetch(file, region, buffer, sample)?;
@@ -199,14 +198,14 @@ impl Volumes {
         }
         let labels = mask_file.map(|file| voxels(file, region, 1, mask)).transpose()?;
         let read = Read { region, image: &parts, mask: labels };
+        let most = case.images().iter().map(VolumeFile::max_bytes).max().unwrap_or(0);
+        bench.set_most_bytes(usize::try_from(most).unwrap_or(usize::MAX));
         let shape = drawn.shape(&read, bench)?;
         let output = self.program.output();
         let made = feedline_volume::count(shape).saturating_mul(self.program.patches());
-        let (image_bytes, mask_bytes) = (
-            made.saturating_mul(channels).saturating_mul(output.image.bytes()),
-            made.saturating_mul(output.mask.bytes()),
-        );
-        // One field is written in place, and the other, smaller one when it is whole: a sample lends one at a time.
+        let mask_bytes = made.saturating_mul(output.mask.bytes());
+        // The image is written in place, and the mask, which is smaller, when it is whole: a sample lends one field at
+        // a time.
         let mask_room = match mask_file {
             Some(file) => {
                 let room = mask_made.room(mask_bytes);
@@ -214,16 +213,8 @@ impl Volumes {
             }
             None => None,
         };
-        let fixed = |dimensions: &[Option<usize>]| dimensions.iter().all(Option::is_some);
-        let dimensions = self.program.dimensions(channels);
-        if fixed(&dimensions) {
-            drawn.write(&read, bench, sample.view_bytes(0)?, mask_room)?;
-        } else {
-            let first = case.images()[0].path();
-            let room = image_made.room(image_bytes).map_err(|p| VolumeError::new(first, p))?;
-            drawn.write(&read, bench, room, mask_room)?;
-            sample.put_elements(0, &self.filled(dimensions, shape), room)?;
-        }
+        let dimensions = self.filled(self.program.dimensions(channels), shape);
+        drawn.write(&read, bench, sample.view_elements(0, &dimensions)?, mask_room)?;
         if mask_file.is_some() {
             let dimensions = self.filled(self.program.dimensions(0), shape);
             sample.put_elements(1, &dimensions, mask_made.bytes(mask_bytes))?;
@@ -289,8 +280,8 @@ impl Dataset for Volumes {
         // After an error or a panic the memory is lost with it and made anew.
         let mut memory = BUFFERS.take().unwrap_or_default();
         self.write(sample, &mut memory)?;
-        let PatchBuffers { images, mask, image_made, mask_made, .. } = &mut *memory;
-        let all = images.iter_mut().chain([mask, image_made, mask_made]);
+        let PatchBuffers { images, mask, mask_made, .. } = &mut *memory;
+        let all = images.iter_mut().chain([mask, mask_made]);
         all.for_each(|buffer| buffer.keep_at_most(KEPT));
         BUFFERS.set(Some(memory));
         Ok(())

@@ -43,6 +43,7 @@ pub struct VolumeFile {
     header: VolumeHeader,
     cache: Option<PathBuf>,
     max_bytes: u64,
+    restart_spacing: u64,
 }
 
 impl VolumeFile {
@@ -56,14 +57,24 @@ impl VolumeFile {
 
     /// With a header that was read before.
     pub(super) fn of(path: &Path, header: VolumeHeader, options: &VolumeOptions) -> VolumeFile {
-        let cache = options.cache_folder();
-        VolumeFile { path: path.to_path_buf(), header, cache, max_bytes: options.max_bytes }
+        VolumeFile {
+            path: path.to_path_buf(),
+            header,
+            cache: options.cache_folder(),
+            max_bytes: options.max_bytes,
+            restart_spacing: options.restart_spacing,
+        }
     }
 
     /// The file that was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How many bytes of it, or made of it, may be in memory.
+    pub(super) fn max_bytes(&self) -> u64 {
+        self.max_bytes
     }
 
     /// Where tables are kept.
@@ -299,8 +310,8 @@ fn read_file(
         }),
         VoxelEncoding::Deflate => {
             let cache = options.cache.as_deref();
-            let (share, before) = (place.share, place.before);
-            Deflated { file: &file, data, before, share, cache }.read(runs, out, stage)
+            let (share, before, spacing) = (place.share, place.before, options.restart_spacing);
+            Deflated { file: &file, data, before, share, cache, spacing }.read(runs, out, stage)
         }
         VoxelEncoding::Bzip2 => {
             stage(Stage::Decode);

@@ -50,8 +50,11 @@ pub struct VolumeOptions {
     pub cache: VolumeCache,
     /// The folder that data files must be in which a header names; by default the header's own.
     pub root: Option<PathBuf>,
-    /// A volume of which more bytes would have to be in memory is an error of its sample, not read.
+    /// A volume of which, or of whose result, more bytes would have to be in memory is an error of its sample.
     pub max_bytes: u64,
+    /// Decompressed bytes from one restart point of a gzip file to the next, at least: the fewer, the less is inflated
+    /// around a patch and the more room the points take. Counts for files whose points are not kept yet.
+    pub restart_spacing: u64,
 }
 
 /// Where what is known of volumes is kept.
@@ -69,9 +72,21 @@ pub enum VolumeCache {
 /// The bytes of a volume that may be in memory where nothing else is said: 2 GiB.
 pub const MAX_BYTES: u64 = 2 << 30;
 
+/// How far apart restart points are where nothing else is said: 64 KiB.
+///
+/// A patch inflates, slice by slice, what it touches and on either side what is left of a piece, half a piece each in
+/// the mean. Pieces end where blocks end, some 20 to 60 KB apart, so there are none much shorter. What a point costs is
+/// its window, of which those bytes are kept that are needed. `docs/volumes.md` has the table.
+pub const RESTART_SPACING: u64 = 64 << 10;
+
 impl Default for VolumeOptions {
     fn default() -> VolumeOptions {
-        VolumeOptions { cache: VolumeCache::User, root: None, max_bytes: MAX_BYTES }
+        VolumeOptions {
+            cache: VolumeCache::User,
+            root: None,
+            max_bytes: MAX_BYTES,
+            restart_spacing: RESTART_SPACING,
+        }
     }
 }
 

@@ -113,6 +113,29 @@ fn after_the_first_time_only_the_pieces_around_a_patch_are_read() {
 }
 
 #[test]
+fn restart_points_are_as_far_apart_as_is_asked_for() {
+    let (file, numbers) = noisy([128, 128, 128]);
+    let region = Region { start: [60, 40, 40], shape: [10, 40, 40] };
+    let mut before: Option<(u64, u64)> = None;
+    for restart_spacing in [0, 128 << 10, 512 << 10, u64::MAX] {
+        let folders = Folders::new();
+        folders.write("a.nii.gz", &file);
+        let options = VolumeOptions { restart_spacing, ..folders.options() };
+        let volume = VolumeFile::open(&folders.path("a.nii.gz"), &options).unwrap();
+        assert_eq!(all(&volume).unwrap(), numbers);
+        let mut out = Vec::new();
+        let read = volume.read(0, region, &mut out).unwrap();
+        assert_eq!(part(&volume, region).unwrap(), cut(&numbers, SHAPE, region));
+        let table = std::fs::metadata(&folders.kept("restart")[0]).unwrap().len();
+        if let Some((last_read, last_table)) = before {
+            assert!(read > last_read, "{read} after {last_read} for {restart_spacing}");
+            assert!(table < last_table, "{table} after {last_table} for {restart_spacing}");
+        }
+        before = Some((read, table));
+    }
+}
+
+#[test]
 fn a_stream_of_one_block_can_be_restarted_within_it() {
     use std::io::Write;
     let folders = Folders::new();

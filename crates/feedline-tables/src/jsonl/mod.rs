@@ -79,7 +79,7 @@ pub fn jsonl(
     let mut files = Vec::new();
     for path in paths {
         let file = OpenFile::open(path)?;
-        let start = file.after_byte_order_mark();
+        let start = file.text_start()?;
         files.push(RowFile::open(file, (start, 1), &syntax, &options.rows, watch)?);
     }
     let (columns, paths) = chosen(&files, options)?;

@@ -91,7 +91,8 @@ impl JsonNumber {
         };
         let bytes = element_of(dtype, &value).map_err(|_| match self {
             JsonNumber::Integer(number) => format!("holds {number}, which is beyond {dtype}"),
-            _ => format!("holds what is no {dtype}"),
+            JsonNumber::Float(number) => format!("holds {number:?}, which is beyond {dtype}"),
+            JsonNumber::Bool(_) => format!("holds what is no {dtype}"),
         })?;
         out.extend_from_slice(&bytes);
         Ok(())
@@ -338,4 +339,22 @@ pub(super) fn pick<'a>(
     Object(Pick { tree, out }).deserialize(&mut deserializer).map_err(wrong)?;
     deserializer.end().map_err(wrong)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_the_nearest_ones_to_what_is_written() {
+        let tree = PathTree::of(&[vec!["x".to_string()]]);
+        // Bits all over the range, by a multiplier of Knuth's.
+        let bits = (1..2000u64).map(|i| i.wrapping_mul(6_364_136_223_846_793_005));
+        for number in bits.map(f64::from_bits).filter(|number| number.is_finite()) {
+            let line = format!("{{\"x\": {number:e}}}");
+            let mut cells = [JsonCell::Null];
+            pick(line.as_bytes(), &tree, &mut cells).unwrap();
+            assert_eq!(cells[0], JsonCell::Number(JsonNumber::Float(number)), "{line}");
+        }
+    }
 }

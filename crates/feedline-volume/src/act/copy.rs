@@ -3,39 +3,42 @@
 use std::ops::Range;
 
 use super::tables::OUTSIDE;
+use super::wide::wide;
 
-/// Writes every new voxel, given where along each axis the old ones are.
-pub(super) fn copy<T: Copy, O: Copy>(
-    from: &[T],
-    tables: &[Vec<usize>; 3],
-    out: &mut [O],
-    fill: O,
-    convert: impl Fn(T) -> O,
-) {
-    let [planes, rows, columns] = tables;
-    let columns = LineSources::new(columns);
-    let length = columns.places.len();
-    let plane_length = rows.len() * length;
-    for (z, plane) in planes.iter().enumerate() {
-        let start = z * plane_length;
-        // Where voxels become smaller, planes and rows are repeated.
-        if z > 0 && planes[z - 1] == *plane {
-            out.copy_within(start - plane_length..start, start);
-            continue;
-        }
-        for (y, row) in rows.iter().enumerate() {
-            let start = start + y * length;
-            if y > 0 && rows[y - 1] == *row {
-                out.copy_within(start - length..start, start);
+wide! {
+    /// Writes every new voxel, given where along each axis the old ones are.
+    pub(super) fn copy<T: Copy, O: Copy>(
+        from: &[T],
+        tables: &[Vec<usize>; 3],
+        out: &mut [O],
+        fill: O,
+        convert: impl Fn(T) -> O,
+    ) {
+        let [planes, rows, columns] = tables;
+        let columns = LineSources::new(columns);
+        let length = columns.places.len();
+        let plane_length = rows.len() * length;
+        for (z, plane) in planes.iter().enumerate() {
+            let start = z * plane_length;
+            // Where voxels become smaller, planes and rows are repeated.
+            if z > 0 && planes[z - 1] == *plane {
+                out.copy_within(start - plane_length..start, start);
                 continue;
             }
-            let line = &mut out[start..start + length];
-            if *plane == OUTSIDE || *row == OUTSIDE || columns.inside.is_empty() {
-                line.fill(fill);
-            } else {
-                line[..columns.inside.start].fill(fill);
-                line[columns.inside.end..].fill(fill);
-                columns.copy(&from[plane + row..], &mut line[columns.inside.clone()], &convert);
+            for (y, row) in rows.iter().enumerate() {
+                let start = start + y * length;
+                if y > 0 && rows[y - 1] == *row {
+                    out.copy_within(start - length..start, start);
+                    continue;
+                }
+                let line = &mut out[start..start + length];
+                if *plane == OUTSIDE || *row == OUTSIDE || columns.inside.is_empty() {
+                    line.fill(fill);
+                } else {
+                    line[..columns.inside.start].fill(fill);
+                    line[columns.inside.end..].fill(fill);
+                    columns.copy(&from[plane + row..], &mut line[columns.inside.clone()], &convert);
+                }
             }
         }
     }
@@ -88,7 +91,7 @@ impl LineSources<'_> {
             }
             Way::Anyhow => {
                 for (to, place) in to.iter_mut().zip(&self.places[self.inside.clone()]) {
-                    // SAFETY: `LineTable::new` found the least and the largest of just these places, and `from` goes
+                    // SAFETY: `LineSources::new` found the least and the largest of just these places, and `from` goes
                     // from one to the other.
                     let from = unsafe {
                         debug_assert!(place - low < from.len());

@@ -9,19 +9,19 @@
 macro_rules! wide {
     (
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident $(<$kind:ident: $bound:path>)? (
+        $vis:vis fn $name:ident $(<$($kind:ident: $bound:path),+>)? (
             $($argument:ident: $type:ty),* $(,)?
         ) $(-> $result:ty)? $body:block
     ) => {
         $(#[$meta])*
-        $vis fn $name $(<$kind: $bound>)? ($($argument: $type),*) $(-> $result)? {
+        $vis fn $name $(<$($kind: $bound),+>)? ($($argument: $type),*) $(-> $result)? {
             #[inline(always)]
-            fn plain $(<$kind: $bound>)? ($($argument: $type),*) $(-> $result)? $body
+            fn plain $(<$($kind: $bound),+>)? ($($argument: $type),*) $(-> $result)? $body
 
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2")]
-                fn avx2 $(<$kind: $bound>)? ($($argument: $type),*) $(-> $result)? {
+                fn avx2 $(<$($kind: $bound),+>)? ($($argument: $type),*) $(-> $result)? {
                     plain($($argument),*)
                 }
 

@@ -66,10 +66,16 @@ impl<'a> Drawn<'a> {
         self.course.patches.iter().map(all).collect()
     }
 
-    /// The shape of each patch. Where it depends on the voxels, they are looked at now.
+    /// The shape of each patch. Where it depends on the voxels, they are looked at now. Fails if all patches together
+    /// would take more than [`Workbench::set_most_bytes`] allows.
     pub fn shape(&mut self, read: &Read<'_>, bench: &mut Workbench) -> Result<Shape, RunError> {
         self.look(read, bench)?;
-        Ok(self.course.patches.first().map_or([0; 3], |actions| after(actions, self.start())))
+        let patches = &self.course.patches;
+        let shape = patches.first().map_or([0; 3], |actions| after(actions, self.start()));
+        let voxel = self.channels * self.program.output.image.bytes();
+        let bytes = crate::count(shape).saturating_mul(voxel).saturating_mul(patches.len());
+        bench.check(shape, bytes)?;
+        Ok(shape)
     }
 
     /// Writes all patches of the image, and of the mask if there is room for it. The room is as large as
@@ -203,7 +209,7 @@ impl PartlyDrawn<'_> {
         let (_, last) = self.needs(shape);
         let regions = needs::regions(&self.shared, shape, last);
         let cover = super::run::cover(&self.shared, &regions);
-        let mut stage = bench.stage(cover, after(&self.shared, shape), channels, mask);
+        let mut stage = bench.stage(cover, after(&self.shared, shape), channels, mask)?;
         run(read, shape, &self.shared, &regions, stage.room(), bench)?;
         Ok(stage)
     }
@@ -320,7 +326,7 @@ fn write_patch(
         whole.shape,
         if straight_image { 0 } else { channels },
         !straight_mask && mask.is_some(),
-    );
+    )?;
     {
         let room = Room {
             image: if straight_image { bytemuck::cast_slice_mut(image) } else { &mut spare.image },

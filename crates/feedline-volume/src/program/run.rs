@@ -4,8 +4,9 @@ use crate::act::{ChangeScratch, Scratch, change, move_image, move_mask};
 use crate::{Action, ImageChannel, Label, Map, Move, Read, Region, RunError, Shape, Voxels};
 
 /// Buffers that a worker keeps from volume to volume.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Workbench {
+    most: usize,
     images: Vec<Vec<f32>>,
     masks: Vec<Vec<Label>>,
     moving: Scratch,
@@ -33,7 +34,32 @@ pub(super) struct Room<'a> {
     pub(super) mask: Option<&'a mut [Label]>,
 }
 
+impl Default for Workbench {
+    /// With buffers of any size that the system gives.
+    fn default() -> Workbench {
+        Workbench {
+            most: isize::MAX as usize,
+            images: Vec::new(),
+            masks: Vec::new(),
+            moving: Scratch::default(),
+            changing: ChangeScratch::default(),
+        }
+    }
+}
+
 impl Workbench {
+    /// Sets how many bytes a result, or what comes between two actions, may take: a file whose spacing is nonsense
+    /// would ask for any number.
+    pub fn set_most_bytes(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Fails where a result would take more than it may.
+    pub(super) fn check(&self, shape: Shape, bytes: usize) -> Result<(), RunError> {
+        let most = self.most;
+        if bytes <= most { Ok(()) } else { Err(RunError::TooLarge { bytes, shape, most }) }
+    }
+
     /// Room for a region of a volume.
     pub(super) fn stage(
         &mut self,
@@ -41,15 +67,19 @@ impl Workbench {
         shape: Shape,
         channels: usize,
         mask: bool,
-    ) -> Intermediate {
+    ) -> Result<Intermediate, RunError> {
+        let voxels = region.voxels().saturating_mul(channels);
+        self.check(region.shape, voxels.saturating_mul(size_of::<f32>()))?;
         let mut image = self.images.pop().unwrap_or_default();
-        image.resize(region.voxels() * channels, 0.0);
-        let mask = mask.then(|| {
+        grow(&mut image, voxels)?;
+        let mask = if mask {
             let mut mask = self.masks.pop().unwrap_or_default();
-            mask.resize(region.voxels(), 0);
-            mask
-        });
-        Intermediate { region, shape, image, mask }
+            grow(&mut mask, region.voxels())?;
+            Some(mask)
+        } else {
+            None
+        };
+        Ok(Intermediate { region, shape, image, mask })
     }
 
     /// Takes room back, but not for ever what one huge volume needed.
@@ -59,6 +89,15 @@ impl Workbench {
             self.masks.extend(stage.mask);
         }
     }
+}
+
+/// Gives a buffer its length; fails if the system has no such memory.
+fn grow<T: Copy + Default>(buffer: &mut Vec<T>, length: usize) -> Result<(), RunError> {
+    let bytes = length.saturating_mul(size_of::<T>());
+    let more = length.saturating_sub(buffer.len());
+    buffer.try_reserve(more).map_err(|_| RunError::NoMemory { bytes })?;
+    buffer.resize(length, T::default());
+    Ok(())
 }
 
 impl Intermediate {
@@ -120,8 +159,12 @@ pub(super) fn run(
                     moved(&from, shape, step, regions[i + 1], &mut room, bench)?;
                     in_room = true;
                 } else {
-                    let mut next =
-                        bench.stage(regions[i + 1], step.to, read.image.len(), room.mask.is_some());
+                    let mut next = bench.stage(
+                        regions[i + 1],
+                        step.to,
+                        read.image.len(),
+                        room.mask.is_some(),
+                    )?;
                     moved(&from, shape, step, regions[i + 1], &mut next.room(), bench)?;
                     stage = Some(next);
                 }
@@ -134,7 +177,7 @@ pub(super) fn run(
             Action::Change { channel, change: how } => {
                 if !in_room && stage.is_none() {
                     let mut first =
-                        bench.stage(regions[i], shape, read.image.len(), room.mask.is_some());
+                        bench.stage(regions[i], shape, read.image.len(), room.mask.is_some())?;
                     let step = Move::new(shape, shape, Map::IDENTITY);
                     moved(read, shape, &step, regions[i], &mut first.room(), bench)?;
                     stage = Some(first);

@@ -64,7 +64,7 @@ class Loading:
         return feedline.arrays(np.arange(request.samples)).map(make)
 
     def figures(self) -> dict[str, float]:
-        """Tell how long batches were put together, from the loader's own counts."""
+        """Tell how long batches were put together and handed over, from the loader's own counts."""
         if self._loader is None:
             return {}
         stats = self._loader.stats()
@@ -73,6 +73,7 @@ class Loading:
         working_ns = sum(stage["total_ns"] for stage in stats["stages"])
         return {
             "collate_s": stats["batch_parts"]["collating_ns"] / 1e9 / batches,
+            "handover_s": stats["consumer"]["handover_ns"] / 1e9 / batches,
             "fetch_s": working_ns / 1e9 / samples,
         }
 

@@ -45,6 +45,9 @@ class Diary:
         self._prefetch = 0
         self._batches = 0
         self._errors = 0
+        self._replaced = 0
+        # Whether workers send parts of batches.
+        self._is_shared = False
         self._wait = Durations()
         self._step = Durations()
         self._all = Tally()
@@ -95,6 +98,10 @@ class Diary:
         self._wait.add(now - self._asked_at)
         self._batches += 1
 
+    def replaced(self) -> None:
+        """Note that a worker was replaced."""
+        self._replaced += 1
+
     def failed(self, error: Exception) -> None:
         """Note that it gets an exception instead."""
         if not isinstance(error, StopIteration):
@@ -125,6 +132,12 @@ class Diary:
             if self._mode == "process":
                 tally.transport.add(send_ns + receive_ns)
                 tally.bytes += size
+
+    def filled(self, size: int) -> None:
+        """Note a batch that several workers have filled."""
+        self._is_shared = True
+        if self._mode == "process":
+            self._all.bytes += size
 
     def stats(self) -> Stats:
         """Return everything as plain data, as `feedline.stats.Stats` says."""
@@ -157,7 +170,7 @@ class Diary:
             "samples": self._all.samples,
             "bytes": self._all.bytes,
             "errors": self._errors,
-            "lost_workers": 0,
+            "lost_workers": self._replaced,
             "consumer": {
                 "step_ns": 0,
                 "wait_ns": 0,
@@ -203,7 +216,8 @@ class Diary:
             f"{self._batches:,} batches from {self._who()}.",
             f"The training loop waited {_span(self._wait.mean)} per batch, "
             f"{waiting:.0%} of its time, and worked {_span(self._step.mean)}.",
-            f"A batch took {_span(self._made_mean)} to make: {self._parts()}.",
+            f"A {'part of a batch' if self._is_shared else 'batch'} took "
+            f"{_span(self._made_mean)} to make: {self._parts()}.",
             self._verdict(waiting),
         ]
         return "\n".join(lines)

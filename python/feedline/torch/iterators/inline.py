@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
+from feedline.torch.iterators.faults import check, sample_error
 from feedline.torch.order.seeding import Seeded, kept
 from feedline.torch.states.bookmark import Counted, is_stateful, live_state
 from feedline.torch.states.layout import Stateful
 from feedline.torch.states.worker_state import state_of_worker
-from feedline.torch.workers.fetching import Fetching
+from feedline.torch.workers.claiming import Maker
+from feedline.torch.workers.fetching import Fetching, Terms
+from feedline.torch.workers.offer import Claim, Offer, Tolerated
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
@@ -51,6 +54,10 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
         # Now, so that a state taken before the first batch knows of it.
         self._latest.sample(self._index_sampler, self._raw_sampler_iter)
         self._sampling = self._latest.sampling
+        self._faults = loader._faults
+        self._tolerance: _Tolerance | None = None
+        if loader.on_error != "raise" and self._dataset_kind == _DatasetKind.Map:
+            self._tolerance = _Tolerance(self, loader)
         self._diary = loader._diary
         self._diary.begin("inline", 0)
 
@@ -109,17 +116,66 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
         # Also if it cannot be made: an error costs its batch.
         self._latest.delivered()
         try:
+            make: Any = fetching if self._tolerance is None else self._tolerance
             if self._seed is None:
-                data = fetching(index)
+                data = make(index)
             else:
                 fetching.begin_epoch(self._latest.epoch)
                 with kept() if self._dataset_kind == _DatasetKind.Map else nullcontext():
-                    data = fetching(index)
+                    data = make(index)
         except Exception as error:
             self._diary.failed(error)
             raise
-        self._diary.made(0, *fetching.took)
+        self._diary.made(0, *make.took)
         if self._pin_memory:
             data = pin_memory(data, self._pin_memory_device)
         self._diary.delivered()
         return data
+
+
+class _Tolerance:
+    """Makes batches without the samples that fail, or with others instead."""
+
+    def __init__(self, iterator: InlineIterator, loader: DataLoader[Any]) -> None:
+        terms = Terms(
+            dataset=loader.dataset,
+            dataset_kind=iterator._dataset_kind,
+            auto_collation=iterator._auto_collation,
+            collate_fn=iterator._collate_fn,
+            drop_last=iterator._drop_last,
+            base_seed=0,
+            init_fn=None,
+            num_workers=0,
+            shared_seed=None,
+            on_error=loader.on_error,
+        )
+        self._maker = Maker(terms, 0, "in the main process", None, None)
+        self._dataset = iterator._dataset_fetcher.dataset
+        self._latest = iterator._latest
+        self._is_batched = iterator._auto_collation
+        self._policy, self._most = loader.on_error, loader.max_errors
+        self._faults = loader._faults
+        self._samples = iterator._latest.start.sampler_yielded * (loader.batch_size or 1)
+
+    @property
+    def took(self) -> tuple[int, int, int]:
+        """Samples, and nanoseconds of fetching and collating them."""
+        return self._maker.took
+
+    def __call__(self, index: Any) -> Any:  # noqa: ANN401 - the user's batch
+        rows = 0
+        if self._is_batched:
+            index = list(index)
+            rows = len(index)
+        offer = Offer(0, index, rows, self._latest.epoch, 0, 0)
+        first = self._samples
+        self._samples += len(offer.span(0))
+        data = self._maker(Claim(offer, 0), self._dataset)
+        if not isinstance(data, Tolerated):
+            return data
+        failed = data.failed
+        errors = [sample_error(fault, offer.epoch, first) for fault in failed]
+        made = len(offer.span(0)) - sum(fault.replaced_by is None for fault in failed)
+        check(self._policy, failed, made, errors)
+        self._faults.delivered(errors, self._most)
+        return data.data

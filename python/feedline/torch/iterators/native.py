@@ -26,7 +26,7 @@ from feedline._feedline import NativeLoader
 from feedline._samples import samples_of
 from feedline.errors import SampleError
 from feedline.torch.order.seeding import sample_seed
-from feedline.torch.states.bookmark import Counted
+from feedline.torch.states.bookmark import Counted, live_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,6 +116,10 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._plain = self._collate_fn is default_collate
         self._native: NativeLoader | None = None
         self._diary = loader._diary
+        self._on_error, self._max_errors = loader.on_error, loader.max_errors
+        self._sample_timeout = loader.sample_timeout
+        self._faults = loader._faults
+        self._faults.of_engine = live_state(NativeIterator._errors_now, self)
         self._begin()
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
@@ -250,10 +254,18 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
             "prefetch": self._prefetch * (largest // batch_size),
             "epochs": 1,
             "pin_memory": self._pin_memory,
+            "on_error": self._on_error,
         }
+        if self._max_errors is not None:
+            settings["max_errors"] = self._max_errors
+        if self._sample_timeout is not None:
+            settings["sample_timeout"] = self._sample_timeout
         pipeline = self._pipeline
         self._native = NativeLoader(pipeline._source, pipeline._named, "torch", settings)
         self._running = self._native.epoch()
+
+    def _errors_now(self) -> list[SampleError]:
+        return [] if self._native is None else self._native.errors()
 
     def measured(self) -> Measures | None:
         """Return what the engine measured of the current stretch."""
@@ -261,6 +273,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
 
     def _let_go(self) -> None:
         if self._native is not None:
+            self._faults.keep(self._native.errors())
             self._diary.note_engine(self.measured())
             self._running = self._native = None
 

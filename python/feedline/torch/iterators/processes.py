@@ -1,7 +1,9 @@
 """Batches made by processes over shared memory: `worker_mode="process"`.
 
 Which worker makes which batch, and what is delivered when, is torch's; see `with_workers.py`. What
-is ours is the way: tasks and batches go through a `feedline._transport.Hub`.
+is ours is the way: tasks and batches go through a `feedline._transport.Hub`. Where any worker may
+make a batch, or its samples one by one, `workers/offer.py` tells how; `supervision.py`, how workers
+are replaced.
 
 How workers end, and what must not go wrong:
 
@@ -28,24 +30,30 @@ from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._C import _remove_worker_pids, _set_worker_pids
-from torch._utils import ExceptionWrapper
 from torch.utils.data import _utils
 
 from feedline._transport import Hub, codec
+from feedline.torch.iterators.faults import Raised
+from feedline.torch.iterators.process_crew import ProcessCrew
+from feedline.torch.iterators.supervision import Supervision
 from feedline.torch.iterators.with_workers import WorkersIterator
+from feedline.torch.states.worker_state import Asked
+from feedline.torch.workers.board import HubBoard
 from feedline.torch.workers.flag import Flag
-from feedline.torch.workers.payload import NotOnceError, Payload
-from feedline.torch.workers.process import work
+from feedline.torch.workers.offer import Made
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
     from feedline.torch.iterators.diary import Diary
+    from feedline.torch.iterators.offering import Offers
 
 __all__ = ["ProcessIterator"]
 
 # How long `get` waits before it listens whether something was said to it: only while pinning.
 LISTEN = 0.1
+
+# How many workers may have died whose memory is still in use.
+_SPARES = 1024
 
 # torch's words.
 _PICKLE_ERROR = (
@@ -66,40 +74,38 @@ class ProcessIterator(WorkersIterator):
         Whose batches.
     """
 
+    _crew: ProcessCrew
+
     def _start_workers(self, loader: DataLoader[Any]) -> None:
         context: Any = loader.multiprocessing_context
         if context is None:
             context = torch.multiprocessing
-        self._hub = hub = Hub(self._num_workers)
+        manner = self._manner
+        self._hub = hub = Hub(self._num_workers, _SPARES if manner.is_supervised else 0)
         self._workers_done_event = over = Flag()
-        self._worker_result_queue = _Results(hub, self._num_workers, self._diary)
+        self._crew = ProcessCrew(hub, context, self._terms(), over, manner, self._workers)
+        board = HubBoard(hub) if manner.is_offered else None
+        where = "in DataLoader worker process"
+        self._offers = self._offering(board, self._crew.send_all, where)
+        self._worker_result_queue = _Results(self._crew, self._offers, self._diary)
         self._index_queues = [
-            _Tasks(hub, worker, due) for worker, due in enumerate(self._worker_result_queue.due)
+            _Tasks(self._crew, worker, self._offers) for worker in range(self._num_workers)
         ]
-        terms: Any = self._terms()
         try:
-            if context.get_start_method() != "fork":
-                terms = _packed(terms)
-            for worker_id in range(self._num_workers):
-                worker = context.Process(
-                    target=work, args=(hub.worker_end(worker_id), terms, worker_id, over)
-                )
-                worker.daemon = True
-                worker.start()
-                self._workers.append(worker)
+            self._crew.start(self._num_workers)
         except BaseException as error:
             if isinstance(error, TypeError | AttributeError | PicklingError):
                 warnings.warn(_PICKLE_ERROR, stacklevel=2)
             self._end_workers()
             raise
-        finally:
-            over.close_descriptor()
-            if isinstance(terms, Payload):
-                terms.close()
-        pids = tuple(worker.pid for worker in self._workers)
-        _set_worker_pids(id(self), pids)
-        _utils.signal_handling._set_SIGCHLD_handler()
-        self._worker_pids_set = True
+        if manner.is_supervised:
+            watch = Supervision(self._crew, self._offers, manner, self._diary)
+            # It knows nothing of the iterator, so that one can be dropped.
+            self._worker_result_queue.watch = watch
+        if not manner.restarts:
+            self._crew.register(id(self))
+            _utils.signal_handling._set_SIGCHLD_handler()
+            self._worker_pids_set = True
 
     def _states(self) -> tuple[dict[str, Any] | None, ...]:
         if self._latest.resumed_finished and not self._persistent_workers:
@@ -134,48 +140,53 @@ class ProcessIterator(WorkersIterator):
                 left = [worker for worker in left if worker.is_alive()]
         finally:
             if self._worker_pids_set:
-                _remove_worker_pids(id(self))
+                self._crew.unregister()
                 self._worker_pids_set = False
             for worker in self._workers:
                 if worker.is_alive():
                     # As torch does: it may hang in user code, or be stopped.
                     worker.terminate()
                     worker.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
+            self._crew.close()
             self._hub.close()
-
-
-def _packed(terms: Any) -> Any:  # noqa: ANN401 - the same, or a payload of it
-    try:
-        return Payload(terms)
-    except NotOnceError:
-        return terms
 
 
 class _Tasks:
     """A worker's tasks, as torch's iterator puts them."""
 
-    def __init__(self, hub: Hub, worker: int, due: collections.deque[Any]) -> None:
-        self._hub = hub
+    def __init__(self, crew: ProcessCrew, worker: int, offers: Offers | None) -> None:
+        self._crew = crew
         self._worker = worker
-        self._due = due
+        self._offers = offers
 
     def put(self, task: Any) -> None:  # noqa: ANN401 - a task
-        self._hub.send(self._worker, task)
+        if self._offers is not None and isinstance(task, tuple):
+            number, index = task
+            epoch = 0
+            if isinstance(index, Asked):
+                index, epoch = index.index, index.epoch
+            self._offers.add(number, self._worker, index, epoch)
+            return
+        self._crew.send(self._worker, task)
         if task is not None:
-            self._due.append(task[0] if isinstance(task, tuple) else task)
+            self._crew.due[self._worker].append(task)
 
 
 class _Results:
     """What the workers have made, as torch's iterator gets it."""
 
-    def __init__(self, hub: Hub, workers: int, diary: Diary) -> None:
-        # Numbers of the batches that each worker owes, oldest first: so that one which cannot be
-        # unpickled has a number too.
-        self.due: list[collections.deque[Any]] = [collections.deque() for _ in range(workers)]
-        self._hub = hub
+    # Looks after workers while somebody waits, if they are looked after.
+    watch: Supervision | None = None
+
+    def __init__(self, crew: ProcessCrew, offers: Offers | None, diary: Diary) -> None:
+        self._crew = crew
+        self._offers = offers
         self._diary = diary
+        # What is to be returned before anything else, and what has arrived and was not looked at.
         self._words: collections.deque[Any] = collections.deque()
         self._inbox: collections.deque[Any] = collections.deque()
+        if offers is not None:
+            self._words = offers.ready
 
     def put(self, word: Any) -> None:  # noqa: ANN401 - what `get` returns
         """Say something to whoever waits; it is heard at the next look."""
@@ -187,47 +198,63 @@ class _Results:
             if not self._inbox:
                 # From one hand to the other without a step of the interpreter's between: there a
                 # Ctrl-C would be raised, and what had just arrived would be lost.
-                self._inbox.extend(map(self._hub.receive_packed, (min(timeout, LISTEN),)))
+                self._inbox.extend(map(self._crew.hub.receive_packed, (min(timeout, LISTEN),)))
             if self._inbox[0] is not None:
-                break
-            self._inbox.popleft()
-            timeout -= LISTEN
-            if timeout <= 0:
+                result = self._unpacked(*self._inbox[0])
+                self._inbox.popleft()
+                if result is not None:
+                    return result
+            else:
+                self._inbox.popleft()
+                timeout -= LISTEN
+            if self.watch is not None:
+                self.watch.look(self)
+            if timeout <= 0 and not self._words:
                 raise queue.Empty
-        else:
-            return self._words.popleft()  # type: ignore[no-any-return]
-        result = self._unpacked(*self._inbox[0])
-        self._inbox.popleft()
-        return result
+        return self._words.popleft()  # type: ignore[no-any-return]
 
-    def _unpacked(self, worker: int, payload: Any, buffers: list[Any]) -> tuple[Any, Any]:  # noqa: ANN401
-        due = self.due[worker]
+    def take_all(self) -> None:
+        """Take everything that has been sent, so that nothing of a dead worker is left."""
+        while (found := self._crew.hub.receive_packed(0)) is not None:
+            self._inbox.append(found)
+        while self._inbox:
+            found = self._inbox[0]
+            result = None if found is None else self._unpacked(*found)
+            self._inbox.popleft()
+            if result is not None:
+                self._words.append(result)
+
+    def _unpacked(self, place: int, payload: Any, buffers: list[Any]) -> tuple[Any, Any] | None:  # noqa: ANN401
+        worker = self._crew.worker_at(place)
+        due = self._crew.due[worker]
         began = perf_counter_ns()
         try:
             number, data, times = codec.decode(payload, buffers)
         except Exception as error:
-            return due.popleft(), _Undecoded(error)
+            claimed = None if self._offers is None else self._offers.claimed(worker)
+            if claimed is None or self._offers is None:
+                return _number_of(due.popleft()), Raised(error)
+            number, data, times = claimed, Raised(error), (0, 0, 0, 0)
         took = perf_counter_ns() - began
-        # Tasks behind the end of an iterable dataset are never answered.
-        while due and due.popleft() != number:
-            pass
         size = len(payload) + sum(map(len, buffers))
         samples, fetch_ns, collate_ns, send_ns = times
         self._diary.made(worker, samples, fetch_ns, collate_ns, send_ns, took, size)
+        self._crew.heard_of(worker)
+        if isinstance(number, Made):
+            if self._offers is not None:
+                self._offers.arrived(worker, number, data, times)
+            return None
+        # Tasks behind the end of an iterable dataset are never answered.
+        while due and _number_of(due.popleft()) != number:
+            pass
+        self._crew.note_state(worker, number, data)
         return number, data
 
     def throw_away(self) -> None:
         """Receive all that is there, and let go of it."""
-        while self._hub.receive_packed(0) is not None:
+        while self._crew.hub.receive_packed(0) is not None:
             pass
 
 
-class _Undecoded(ExceptionWrapper):
-    """A batch that arrived and could not be unpickled: raised in its place."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def reraise(self) -> None:
-        """Raise what unpickling raised."""
-        raise self._error
+def _number_of(task: Any) -> Any:  # noqa: ANN401 - a task
+    return task[0] if isinstance(task, tuple) else task

@@ -11,9 +11,15 @@ of a worker process would be. Global generators belong to the process; nothing s
 from __future__ import annotations
 
 import atexit
+import collections
+import math
+import queue
 import random
+import sys
 import threading
+import traceback
 import weakref
+from contextlib import suppress
 from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -22,7 +28,6 @@ import numpy as np
 import torch
 from torch.utils.data import IterDataPipe, MapDataPipe, default_collate
 from torch.utils.data._utils import MP_STATUS_CHECK_INTERVAL
-from torch.utils.data._utils.collate import collate, collate_tensor_fn, default_collate_fn_map
 
 try:
     from torch.utils.data._utils.worker import _RNG, WorkerInfo, _generate_state
@@ -32,16 +37,29 @@ except ImportError as missing:
         "pip install --upgrade torch"
     ) from missing
 
+from feedline.torch.iterators.supervision import INTERVAL, late, settle
 from feedline.torch.iterators.with_workers import WorkersIterator
+from feedline.torch.states.worker_state import Asked
+from feedline.torch.workers.board import ThreadBoard
+from feedline.torch.workers.claiming import Claims
 from feedline.torch.workers.info import worker_info_of_this_thread
 from feedline.torch.workers.loop import serve
+from feedline.torch.workers.offer import Made
+from feedline.torch.workers.stacking import collate_in_own_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from feedline.torch.dataloader import DataLoader
     from feedline.torch.iterators.diary import Diary
+    from feedline.torch.iterators.manner import Manner
+    from feedline.torch.iterators.offering import Offers
     from feedline.torch.workers.fetching import Terms
 
 __all__ = ["ThreadIterator"]
+
+# How long `get` waits before it looks after workers.
+LISTEN = 0.1
 
 # How long the interpreter's end waits for threads that are in user code.
 PARTING = 1.0
@@ -69,25 +87,22 @@ class ThreadIterator(WorkersIterator):
             raise TypeError(msg)
         terms = self._terms()
         if terms.collate_fn is default_collate:
-            terms = terms._replace(collate_fn=_collate_in_own_memory)
-        self._workers_done_event = threading.Event()
-        self._worker_result_queue = _Results(self._diary)
+            terms = terms._replace(collate_fn=collate_in_own_memory)
+        self._workers_done_event = over = threading.Event()
+        manner = self._manner
+        board = ThreadBoard() if manner.is_offered else None
         lock = threading.Lock() if loader.dataset_lock else None
-        narrowed = threading.Semaphore(0)
-        for worker_id in range(self._num_workers):
-            tasks: SimpleQueue[Any] = SimpleQueue()
-            desk = _Desk(worker_id, tasks, self._worker_result_queue, self._workers_done_event)
-            self._index_queues.append(tasks)
-            self._workers.append(_WorkerThread(worker_id, desk, terms, lock, narrowed))
+        crew = ThreadCrew(terms, over, lock, board, self._workers)
+        self._offers = self._offering(board, crew.send_all, "in DataLoader worker thread")
+        self._worker_result_queue = crew.results = _Results(self._diary, self._offers)
+        self._index_queues = [
+            _Tasks(crew, worker, self._offers) for worker in range(self._num_workers)
+        ]
         _alive.add(self)
-        usual = torch.get_num_threads()
-        for worker in self._workers:
-            worker.start()
-        for _ in self._workers:
-            narrowed.acquire()
-        # It is a thread's own setting, and the default of threads that are yet to come. The latter
-        # is put back.
-        torch.set_num_threads(usual)
+        crew.start(range(self._num_workers))
+        if manner.is_supervised:
+            watch = _Supervision(crew, self._offers, manner, self._diary)
+            self._worker_result_queue.watch = watch
 
     def _shutdown_workers(self) -> None:
         self._end(MP_STATUS_CHECK_INTERVAL)
@@ -119,6 +134,150 @@ def _end_all() -> None:
 atexit.register(_end_all)
 
 
+class ThreadCrew:
+    """The worker threads of an iterator, spoken to by their numbers.
+
+    Parameters
+    ----------
+    terms
+        What they make batches of.
+    over
+        Set when nobody wants batches any more.
+    lock
+        Held while the dataset is used.
+    board
+        Where batches are offered, if they are.
+    threads
+        Where the threads are listed, by worker: torch's list.
+    """
+
+    results: _Results
+
+    def __init__(
+        self,
+        terms: Terms,
+        over: threading.Event,
+        lock: threading.Lock | None,
+        board: ThreadBoard | None,
+        threads: list[Any],
+    ) -> None:
+        self.threads = threads
+        self.is_over = over.is_set
+        self._over = over
+        self._terms = terms
+        self._lock = lock
+        self._board = board
+        self._tasks: list[SimpleQueue[Any]] = []
+
+    def start(self, workers: Iterable[int]) -> None:
+        """Start workers, or their successors."""
+        narrowed = threading.Semaphore(0)
+        started = []
+        for worker in workers:
+            tasks: SimpleQueue[Any] = SimpleQueue()
+            desk = _Desk(worker, tasks, self.results, self._over)
+            if self._board is not None:
+                desk.receive = Claims(_Source(tasks), self._board, worker).receive
+            thread = _WorkerThread(worker, desk, self._terms, self._lock, narrowed, self._board)
+            self._tasks[worker : worker + 1] = [tasks]
+            self.threads[worker : worker + 1] = [thread]
+            started.append(thread)
+        usual = torch.get_num_threads()
+        for thread in started:
+            thread.start()
+        for _ in started:
+            narrowed.acquire()
+        # It is a thread's own setting, and the default of threads that are yet to come. The latter
+        # is put back.
+        torch.set_num_threads(usual)
+
+    def send(self, worker: int, message: Any) -> None:  # noqa: ANN401 - a task
+        """Send something to a worker."""
+        self._tasks[worker].put(message)
+
+    def send_all(self, workers: Iterable[int], message: Any) -> None:  # noqa: ANN401 - an offer
+        """Send something to several workers."""
+        for worker in workers:
+            self._tasks[worker].put(message)
+
+
+class _Source:
+    """What comes to a worker, for its claims."""
+
+    def __init__(self, tasks: SimpleQueue[Any]) -> None:
+        self.receive = tasks.get
+        self.poll = tasks.get_nowait
+
+
+class _Tasks:
+    """A worker's tasks, as torch's iterator puts them."""
+
+    def __init__(self, crew: ThreadCrew, worker: int, offers: Offers | None) -> None:
+        self._crew = crew
+        self._worker = worker
+        self._offers = offers
+
+    def put(self, task: Any) -> None:  # noqa: ANN401 - a task
+        if self._offers is None or not isinstance(task, tuple):
+            self._crew.send(self._worker, task)
+            return
+        number, index = task
+        epoch = 0
+        if isinstance(index, Asked):
+            index, epoch = index.index, index.epoch
+        self._offers.add(number, self._worker, index, epoch)
+
+
+class _Supervision:
+    """Looks after worker threads; `supervision` tells how, of processes.
+
+    A thread ends by SystemExit. One that is stuck cannot be ended: it is left behind, and when it
+    wakes up it finds that its unit is another's.
+    """
+
+    def __init__(
+        self, crew: ThreadCrew, offers: Offers | None, manner: Manner, diary: Diary
+    ) -> None:
+        self._crew = crew
+        self._offers = offers
+        self._manner = manner
+        self._diary = diary
+        self._next = 0.0
+
+    def look(self, results: _Results) -> None:
+        """Replace whoever is gone or stuck."""
+        now = monotonic()
+        offers = self._offers
+        if now < self._next or self._crew.is_over() or offers is None:
+            return
+        self._next = now + INTERVAL
+        for worker, thread in enumerate(self._crew.threads):
+            stopped, claimed = None, None
+            if not thread.is_alive():
+                if not self._manner.restarts:
+                    continue
+                results.take_all()
+                claimed = offers.claimed(worker)
+            elif self._manner.sample_timeout is not None:
+                overdue = late(offers, worker, self._manner.sample_timeout)
+                if overdue is None or not offers.take_away(overdue[0], worker):
+                    continue
+                stopped = (*overdue, _stack(thread))
+                claimed = overdue[0]
+            else:
+                continue
+            settle(offers, worker, claimed, stopped, self._manner)
+            self._diary.replaced()
+            self._crew.start((worker,))
+            for offer in offers.of_worker(worker):
+                self._crew.send(worker, offer)
+
+
+def _stack(thread: threading.Thread) -> str:
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "" if frame is None else "".join(traceback.format_stack(frame)).rstrip()
+
+
 class _WorkerThread(threading.Thread):
     """A worker. It knows nothing of the iterator, so that one can be dropped."""
 
@@ -129,9 +288,10 @@ class _WorkerThread(threading.Thread):
         terms: Terms,
         lock: threading.Lock | None,
         narrowed: threading.Semaphore,
+        board: ThreadBoard | None,
     ) -> None:
         super().__init__(name=f"feedline-worker-{worker_id}", daemon=True)
-        self._work: Any = (worker_id, desk, terms, lock, narrowed)
+        self._work: Any = (worker_id, desk, terms, lock, narrowed, board)
 
     @property
     def pid(self) -> int | None:
@@ -139,7 +299,7 @@ class _WorkerThread(threading.Thread):
         return self.native_id
 
     def run(self) -> None:
-        worker_id, desk, terms, lock, narrowed = self._work
+        worker_id, desk, terms, lock, narrowed, board = self._work
         # A thread object outlives its thread in `_workers`; the dataset should not have to.
         self._work = None
         try:
@@ -152,7 +312,7 @@ class _WorkerThread(threading.Thread):
         try:
             with worker_info_of_this_thread(info):
                 where = f"in DataLoader worker thread {worker_id}"
-                serve(desk, terms, worker_id, where=where, lock=lock)
+                serve(desk, terms, worker_id, where=where, lock=lock, board=board)
         except (SystemExit, KeyboardInterrupt):
             # Whoever waits for this worker finds that it is gone.
             return
@@ -181,7 +341,7 @@ class _Desk:
     ) -> None:
         self._worker_id = worker_id
         self._results = results
-        self.receive = tasks.get
+        self.receive: Callable[[], Any] = tasks.get
         self.is_over = over.is_set
 
     def send(self, number: Any, data: Any, took: tuple[int, int, int]) -> None:  # noqa: ANN401
@@ -191,9 +351,16 @@ class _Desk:
 class _Results:
     """What the workers have made, with what it took."""
 
-    def __init__(self, diary: Diary) -> None:
+    # Looks after workers while somebody waits, if they are looked after.
+    watch: _Supervision | None = None
+
+    def __init__(self, diary: Diary, offers: Offers | None) -> None:
         self._queue: SimpleQueue[tuple[Any, tuple[int, int, int, int] | None]] = SimpleQueue()
         self._diary = diary
+        self._offers = offers
+        self._ready: collections.deque[Any] = collections.deque()
+        if offers is not None:
+            self._ready = offers.ready
 
     def leave(self, result: tuple[Any, Any], took: tuple[int, int, int, int]) -> None:
         self._queue.put((result, took))
@@ -203,27 +370,34 @@ class _Results:
         self._queue.put((result, None))
 
     def get(self, timeout: float | None = None) -> tuple[Any, Any]:
-        result: tuple[Any, Any]
-        result, took = self._queue.get(timeout=timeout)
+        if self._offers is None and self.watch is None:
+            result: tuple[Any, Any]
+            result, took = self._queue.get(timeout=timeout)
+            if took is not None:
+                self._diary.made(*took)
+            return result
+        deadline = math.inf if timeout is None else monotonic() + timeout
+        while not self._ready:
+            left = deadline - monotonic()
+            if left <= 0:
+                raise queue.Empty
+            with suppress(queue.Empty):
+                self._take(self._queue.get(timeout=min(left, LISTEN)))
+            if self.watch is not None:
+                self.watch.look(self)
+        return self._ready.popleft()  # type: ignore[no-any-return]
+
+    def take_all(self) -> None:
+        """Take everything that has been left here."""
+        with suppress(queue.Empty):
+            while True:
+                self._take(self._queue.get_nowait())
+
+    def _take(self, left: tuple[Any, tuple[int, int, int, int] | None]) -> None:
+        (number, data), took = left
         if took is not None:
             self._diary.made(*took)
-        return result
-
-
-def _collate_in_own_memory(batch: Any) -> Any:  # noqa: ANN401 - the user's samples
-    """Do what torch's `default_collate` does, without shared memory for tensors."""
-    kinds = default_collate_fn_map
-    if kinds.get(torch.Tensor) is collate_tensor_fn:
-        kinds = {**kinds, torch.Tensor: _stack}
-    return collate(batch, collate_fn_map=kinds)
-
-
-def _stack(batch: Any, *, collate_fn_map: Any = None) -> torch.Tensor:  # noqa: ANN401
-    first = batch[0]
-    if first.is_nested or first.layout != torch.strided:
-        # torch refuses some of these, in its own words.
-        stacked: torch.Tensor = collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
-        return stacked
-    # As in torch's workers the first sample decides on the dtype.
-    out = first.new_empty((len(batch), *first.shape))
-    return torch.stack(batch, 0, out=out)
+        if isinstance(number, Made) and self._offers is not None and took is not None:
+            self._offers.arrived(took[0], number, data, took[1:])
+        else:
+            self._ready.append((number, data))

@@ -26,9 +26,12 @@ from torch.utils.data.dataloader import (
     _sharding_worker_init_fn,
 )
 
+from feedline.torch.iterators.manner import manner_of
+from feedline.torch.iterators.offering import Offers
 from feedline.torch.states.bookmark import Counted, live_state
 from feedline.torch.states.worker_state import Asked, AskState, Ended, Stamped, has_states
 from feedline.torch.workers.fetching import Terms
+from feedline.torch.workers.offer import Tolerated
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
@@ -73,6 +76,10 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
         self._rotation = self._latest.last_worker + 1
         self._seed = loader.seed
         self._about = loader._about()
+        self._manner = manner_of(loader)
+        self._on_error, self._max_errors = loader.on_error, loader.max_errors
+        self._faults = loader._faults
+        self._offers: Offers | None = None
         self._profile_name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
@@ -113,6 +120,8 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             not self._in_order or (iterable and latest.start.counts_batches())
         ):
             latest.count_batches()
+        if self._manner.restarts:
+            latest.every = 1  # a successor goes on after the last batch that its worker has sent
         latest.len_called = self._IterableDataset_len_called
         latest.about = self._about
         latest.await_states = live_state(WorkersIterator._await_states, self)
@@ -134,6 +143,10 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             self._rotation = 0
             self._note()
         self._note_pipes(self._dataset)
+        if self._offers is not None:
+            # What is left of the epoch before is not wanted.
+            self._offers.withdraw()
+            self._offers.begin(self._latest.start.sampler_yielded * (loader.batch_size or 1))
         if self._wanted_seed_of_pipes is None:
             super()._reset(loader, first_iter)
         else:
@@ -238,6 +251,10 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             data = data.data
         elif not isinstance(data, ExceptionWrapper):
             self._latest.stamped(worker_idx, None)
+        if isinstance(data, Tolerated):
+            errors, data = data.failed, super()._process_data(data.data, worker_idx)
+            self._faults.delivered(errors, self._max_errors)
+            return data
         return super()._process_data(data, worker_idx)
 
     def _start_workers(self, loader: DataLoader[Any]) -> None:
@@ -259,6 +276,28 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             goes_on=not self._latest.resumed_finished,
             seed=self._seed,
             seed_everything=self._seeds_everything,
+            on_error=self._on_error,
+            uses_slots=self._manner.uses_slots,
+            is_watched=self._manner.is_supervised,
+        )
+
+    def _offering(self, board: Any, send: Any, where: str) -> Offers | None:  # noqa: ANN401
+        """Return who offers batches to workers, if they are offered."""
+        manner = self._manner
+        if not manner.is_offered:
+            return None
+        return Offers(
+            board,
+            send,
+            self._num_workers,
+            is_dynamic=manner.is_dynamic,
+            is_shared=manner.is_shared,
+            is_batched=self._auto_collation,
+            is_listed=self._auto_collation and not manner.uses_getitems,
+            collate_fn=None if manner.uses_slots else self._collate_fn,
+            where=where,
+            on_error=self._on_error,
+            diary=self._diary,
         )
 
     def _states(self) -> tuple[dict[str, Any] | None, ...]:
@@ -327,13 +366,23 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
     def _try_get_data(self, timeout: float = LOOK_INTERVAL) -> tuple[bool, Any]:
         deadline = monotonic() + timeout
         while True:
-            found: tuple[bool, Any] = super()._try_get_data(min(timeout, LOOK_INTERVAL))
+            found = self._looked(min(timeout, LOOK_INTERVAL))
             if found[0]:
                 self._arrived = found[1]
                 return found
             timeout = deadline - monotonic()
             if timeout <= 0:
                 return found
+
+    def _looked(self, timeout: float) -> tuple[bool, Any]:
+        if not self._manner.restarts:
+            found: tuple[bool, Any] = super()._try_get_data(timeout)
+            return found
+        # Without torch's look at who is alive: those who are not are replaced where data comes in.
+        try:
+            return True, self._data_queue.get(timeout=timeout)
+        except queue.Empty:
+            return False, None
 
     def _is_at_home(self) -> bool:
         """Whether the workers are this process's: a forked child has a copy of this object."""

@@ -40,6 +40,11 @@ class Terms(NamedTuple):
     # The seed of samples, and whether to seed all global generators.
     seed: int | None = None
     seed_everything: bool = True
+    # Of offered batches: what a sample that fails costs, whether arrays go straight into the batch,
+    # and whether somebody watches the samples.
+    on_error: str = "raise"
+    uses_slots: bool = False
+    is_watched: bool = False
 
     def fetcher(self) -> _BaseDatasetFetcher:
         """Return torch's fetcher; for an iterable dataset this calls its `__iter__`."""

@@ -1,7 +1,8 @@
 """What a worker does with its tasks, whether it is a process or a thread.
 
 A task is what torch's iterator puts into a worker's queue: ``(number, index)`` asks for a batch,
-`_ResumeIteration` begins another epoch, ``None`` ends the worker.
+`_ResumeIteration` begins another epoch, ``None`` ends the worker. Where batches are offered to all
+workers instead, it is a `Claim`; see `offer`.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ from feedline.torch.states.worker_state import (
     restored,
     state_of_worker,
 )
+from feedline.torch.workers.claiming import GivenUp, Maker, answer
 from feedline.torch.workers.fetching import NOTHING, Fetching, Terms, locked
+from feedline.torch.workers.offer import Claim
 
 if TYPE_CHECKING:
     import threading
+
+    from feedline.torch.workers.board import Board
 
 __all__ = ["Desk", "serve"]
 
@@ -49,7 +54,13 @@ class Desk(Protocol):
 
 
 def serve(
-    desk: Desk, terms: Terms, worker_id: int, *, where: str, lock: threading.Lock | None = None
+    desk: Desk,
+    terms: Terms,
+    worker_id: int,
+    *,
+    where: str,
+    lock: threading.Lock | None = None,
+    board: Board | None = None,
 ) -> None:
     """Do tasks until there are no more.
 
@@ -65,7 +76,10 @@ def serve(
         How exceptions name this worker.
     lock
         Held while the dataset is used.
+    board
+        Where batches are offered, if they are.
     """
+    maker = None if board is None else Maker(terms, worker_id, where, board, lock)
     iterable = terms.dataset_kind == _DatasetKind.Iterable
     failure: ExceptionWrapper | None = None
     try:
@@ -101,6 +115,23 @@ def serve(
             desk.send(task, told if failure is None else failure, NOTHING)
             continue
         if exhausted or desk.is_over():
+            continue
+        if isinstance(task, Claim):
+            part: Any
+            try:
+                if failure is not None:
+                    part, failure = failure, None
+                else:
+                    fetcher.begin_epoch(task.offer.epoch)
+                    part = maker(task, fetcher.fetcher.dataset)  # type: ignore[misc]
+            except GivenUp:
+                return
+            except Exception:
+                part = ExceptionWrapper(where=where)
+            if not task.offer.unit and board is not None and not board.keep(task, worker_id):
+                return
+            desk.send(answer(task), part, NOTHING if maker is None else maker.took)
+            del part, task
             continue
         number, index = task
         epoch, with_state = 0, False

@@ -13,6 +13,8 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data._utils import worker as torch_worker
 
 from feedline._transport import collate_into
+from feedline.torch.workers.board import WorkerBoard
+from feedline.torch.workers.claiming import Claims
 from feedline.torch.workers.fetching import NOTHING
 from feedline.torch.workers.loop import reseeded, serve
 
@@ -20,11 +22,20 @@ if TYPE_CHECKING:
     from feedline._transport import WorkerEnd
     from feedline.torch.workers.fetching import Terms
     from feedline.torch.workers.flag import Flag
+    from feedline.torch.workers.stack import Stack
 
 __all__ = ["work"]
 
 
-def work(end: WorkerEnd, terms: Terms, worker_id: int, over: Flag) -> None:
+def work(
+    end: WorkerEnd,
+    terms: Terms,
+    worker_id: int,
+    over: Flag,
+    *,
+    is_offered: bool = False,
+    stack: Stack | None = None,
+) -> None:
     """Do what a worker process does, from its start to its end.
 
     Parameters
@@ -37,6 +48,10 @@ def work(end: WorkerEnd, terms: Terms, worker_id: int, over: Flag) -> None:
         Which worker this is.
     over
         Set when nobody wants batches any more.
+    is_offered
+        Whether batches are offered to all workers.
+    stack
+        Where to write what this process is doing when it is asked by a signal.
     """
     try:
         # As torch's worker does, and in its order: fatal signals say what happened, one thread,
@@ -53,8 +68,14 @@ def work(end: WorkerEnd, terms: Terms, worker_id: int, over: Flag) -> None:
             id=worker_id, num_workers=terms.num_workers, seed=seed, dataset=terms.dataset
         )
         where = f"in DataLoader worker process {worker_id}"
+        if stack is not None:
+            stack.register()
+        desk, board = _Desk(end, over, where), None
+        if is_offered:
+            board = WorkerBoard(end)
+            desk.receive = Claims(desk.source(), board, worker_id).receive  # type: ignore[method-assign]
         with collate_into(end):
-            serve(_Desk(end, over, where), terms, worker_id, where=where)
+            serve(desk, terms, worker_id, where=where, board=board)
     except KeyboardInterrupt:
         pass  # the main process raises its own
     finally:
@@ -69,6 +90,9 @@ class _Desk:
         self._where = where
         self._send_ns = 0
         self.is_over = over.is_set
+
+    def source(self) -> _Source:
+        return _Source(self._end)
 
     def receive(self) -> Any:  # noqa: ANN401 - a task
         try:
@@ -91,6 +115,22 @@ class _Desk:
                 wrapped = _of_a_known_type(data, error)
             self._end.send((number, wrapped, (*NOTHING, 0)))
         self._send_ns = perf_counter_ns() - began
+
+
+class _Source:
+    """What comes to a worker, for its claims."""
+
+    def __init__(self, end: WorkerEnd) -> None:
+        self._end = end
+
+    def receive(self) -> Any:  # noqa: ANN401 - a message
+        try:
+            return self._end.receive()
+        except EOFError:
+            return None  # the main process is gone
+
+    def poll(self) -> Any:  # noqa: ANN401 - a message
+        return self._end.receive(0)
 
 
 def _of_a_known_type(wrapped: ExceptionWrapper, why: Exception) -> ExceptionWrapper:

@@ -2,6 +2,10 @@
 //!
 //! The consumer sleeps for each batch as long as inference would take. Points whose batches do not fit
 //! into memory are listed with what they would need.
+//!
+//! Every run follows one of the same setting that is not timed and does not sleep. Files and memory are then at hand: what a
+//! machine takes for memory that nobody used before differs by an order of magnitude from run to run, where a hypervisor has to
+//! find it. The first of them also says how many batches a fast point needs to last for a while.
 
 mod view;
 
@@ -44,6 +48,8 @@ struct GridSettings {
     /// Batches at each point, but at least one for each worker.
     #[serde(deserialize_with = "whole")]
     batches: u32,
+    /// Seconds that a run lasts at least: a point that is faster gets more batches.
+    least_s: f64,
     /// Batches ahead for each worker.
     #[serde(deserialize_with = "whole")]
     prefetch: u32,
@@ -66,6 +72,7 @@ impl ExperimentSettings for GridSettings {
             sleep_s: vec![0.0, 2.0],
             data: vec!["images".into(), "preprocessed".into()],
             batches: 12,
+            least_s: 0.5,
             prefetch: 2,
             samples: 2048,
             cache: Cache::Warm,
@@ -80,6 +87,7 @@ impl ExperimentSettings for GridSettings {
             workers: vec![1, 2, 4],
             sleep_s: vec![0.0, 0.1],
             batches: 6,
+            least_s: 0.0,
             samples: 256,
             ..Self::full()
         }
@@ -89,7 +97,8 @@ impl ExperimentSettings for GridSettings {
         in_range("batch_sizes", &self.batch_sizes, 1..=65_536)?;
         in_range("workers", &self.workers, 0..=256)?;
         amount("sleep_s", &self.sleep_s, 3600.0)?;
-        in_range("batches", &[self.batches], 1..=100_000)?;
+        in_range("batches", &[self.batches], 1..=MOST_BATCHES)?;
+        amount("least_s", &[self.least_s], 3600.0)?;
         in_range("prefetch", &[self.prefetch], 1..=64)?;
         in_range("samples", &[self.samples], 1..=10_000_000)?;
         in_range("rounds", &[self.rounds], 1..=1000)?;
@@ -112,8 +121,13 @@ pub(super) fn kind_of(name: &str) -> Result<DataKind, ExperimentError> {
     }
 }
 
+/// More batches than a run has.
+const MOST_BATCHES: u32 = 100_000;
+
 struct Study {
     settings: GridSettings,
+    /// How many batches each point has, once it is known.
+    lengths: Vec<(Point, u32)>,
     are_demanded: bool,
     loaders: Loaders,
     sets: Vec<(String, DataSet)>,
@@ -127,7 +141,14 @@ pub(super) fn build(
     let settings: GridSettings = settings::read(given, quick)?;
     let are_demanded = given.contains_key("contestants");
     let loaders = Loaders::default();
-    Ok(Box::new(Study { settings, are_demanded, loaders, sets: Vec::new(), notes: Vec::new() }))
+    Ok(Box::new(Study {
+        settings,
+        lengths: Vec::new(),
+        are_demanded,
+        loaders,
+        sets: Vec::new(),
+        notes: Vec::new(),
+    }))
 }
 
 impl Study {
@@ -152,6 +173,26 @@ impl Study {
 
     fn batches(&self, workers: u32) -> u32 {
         self.settings.batches.max(workers + 2)
+    }
+
+    /// Runs a job without measuring it, and gives it as many batches as it needs to last for a while.
+    fn warmed(
+        &mut self,
+        point: &Point,
+        job: LoadRequest,
+        session: &Session<'_>,
+    ) -> Result<LoadRequest, ExperimentError> {
+        let warm = LoadRequest { step_s: 0.0, trace: 0, ..job.clone() };
+        let seconds = self.loaders.warm_up(&warm, session)?;
+        let known = self.lengths.iter().find(|(it, _)| it == point).map(|(_, batches)| *batches);
+        let batches = known.unwrap_or_else(|| {
+            let each = seconds / f64::from(job.batches) + job.step_s;
+            let wanted = if each > 0.0 { (self.settings.least_s / each).ceil() } else { 0.0 };
+            let batches = (wanted as u32).clamp(job.batches, MOST_BATCHES.max(job.batches));
+            self.lengths.push((point.clone(), batches));
+            batches
+        });
+        Ok(LoadRequest { batches, ..job })
     }
 }
 
@@ -264,7 +305,8 @@ impl Experiment for Study {
         round: u32,
         session: &mut Session<'_>,
     ) -> Result<Measurement, ExperimentError> {
-        let mut job = self.job(point).ok_or_else(|| data::nothing_in(session))?;
+        let job = self.job(point).ok_or_else(|| data::nothing_in(session))?;
+        let mut job = self.warmed(point, job, session)?;
         job.trace = if round == 1 { TRACED } else { 0 };
         let name = point.text("data");
         if let Some((_, set)) = self.sets.iter().find(|(it, _)| *it == name) {

@@ -79,7 +79,7 @@ impl ExperimentSettings for VolumeSettings {
             contestants: all.map(str::to_owned).to_vec(),
             workers: vec![1, 2, 4, 8],
             batch_sizes: (1..=8).collect(),
-            samples: 64,
+            samples: 256,
             patch: vec![96, 96, 48],
             volumes: 16,
             size: vec![128, 128, 64],
@@ -388,6 +388,6 @@ mod tests {
                 assert!(batches * batch >= settings.samples);
             }
         }
-        assert_eq!(settings.most_samples(), 80);
+        assert_eq!(settings.most_samples(), 260);
     }
 }

@@ -14,18 +14,6 @@ use super::spliced::{SplicedBits, WindowPacker};
 use crate::read_at::append_at;
 use crate::volumes::error::VolumeProblem;
 
-/// Decompressed bytes from one restart point to the next, at least.
-///
-/// A patch inflates, slice by slice, what it touches and on either side what is left of a piece, half a piece each in
-/// the mean. Pieces end where blocks end, some 20 to 60 KB apart, so much shorter ones gain little. What a point costs
-/// is its window, of which those bytes are kept that are needed (`sparse.rs`): for a CT of 512 x 512 x 200 int16 that
-/// gzip makes 39.3 MB of, all points take 3.3 MB, 8.5 %, where whole windows would take 26 MB.
-pub(super) const SPACING: u64 = 128 << 10;
-/// Where data is compressed so well that inflating it costs next to nothing, points are farther apart: so many
-/// compressed bytes,
-const PACKED_SPACING: u64 = SPACING / 16;
-/// or so many decompressed ones.
-const LONGEST: u64 = 8 * SPACING;
 /// Bytes read at once.
 const INPUT: usize = 256 << 10;
 /// Bytes decompressed at once.
@@ -102,20 +90,23 @@ struct ScannedPiece {
 }
 
 impl ScannedPiece {
-    /// Whether it is so long that it may end at a bit.
-    fn is_enough(&self, bit: u64) -> bool {
+    /// Whether it is so long that it may end at a bit. Where data is compressed so well that inflating it costs next to
+    /// nothing, points are farther apart.
+    fn is_enough(&self, bit: u64, spacing: u64) -> bool {
         let packed = bit.saturating_sub(self.point.first_bit) / 8;
         let length = self.point.length;
-        (length >= SPACING && packed >= PACKED_SPACING) || length >= LONGEST
+        (length >= spacing && packed >= spacing / 16) || length / 8 >= spacing
     }
 }
 
 /// Reads from byte `start` on; `length` is the file's. Everything is given to `sink` with its place, in order.
-/// Beyond `needed` decompressed bytes it need not go, but does so to the end of the stream, to check it.
+/// Beyond `needed` decompressed bytes it need not go, but does so to the end of the stream, to check it. Restart points
+/// are at least `spacing` decompressed bytes apart.
 pub(super) fn scan(
     file: &File,
     (start, length): (u64, u64),
     needed: u64,
+    spacing: u64,
     sink: &mut dyn FnMut(u64, &[u8]),
     stage: &mut dyn FnMut(Stage),
 ) -> Result<Scanned, VolumeProblem> {
@@ -123,7 +114,7 @@ pub(super) fn scan(
     let mut stream = BlockStream::new().map_err(bad)?;
     let buffer = Vec::new();
     let mut input = Input { file, at: start, length, buffer, used: 0, read: 0 };
-    let mut made = TableInMaking::new(file, length);
+    let mut made = TableInMaking::new(file, length, spacing);
     loop {
         input.fill(stage)?;
         if input.left().is_empty() {
@@ -166,6 +157,8 @@ struct TableInMaking<'a> {
     file: &'a File,
     /// The file's.
     length: u64,
+    /// Decompressed bytes from one point to the next, at least: no fewer than a window has.
+    spacing: u64,
     /// The window, then what was decompressed since.
     buffer: Vec<u8>,
     /// How much of the buffer counts.
@@ -188,10 +181,11 @@ struct TableInMaking<'a> {
 }
 
 impl<'a> TableInMaking<'a> {
-    fn new(file: &'a File, length: u64) -> TableInMaking<'a> {
+    fn new(file: &'a File, length: u64, spacing: u64) -> TableInMaking<'a> {
         TableInMaking {
             file,
             length,
+            spacing: spacing.max(WINDOW as u64),
             buffer: vec![0; WINDOW + OUTPUT],
             filled: 0,
             seen: 0,
@@ -254,20 +248,22 @@ impl<'a> TableInMaking<'a> {
     fn within(&mut self) {
         self.hash();
         let Some(code) = self.stop.filter(|code| code.from == self.total()) else { return };
-        if self.piece.as_ref().is_some_and(|piece| piece.is_enough(code.bit)) {
+        if self.piece.as_ref().is_some_and(|piece| piece.is_enough(code.bit, self.spacing)) {
             self.end_piece(code.bit, true);
             self.begin_piece(code.bit, true);
         }
-        self.stop = code.at(self.file, self.length, code.from + SPACING);
+        self.stop = code.at(self.file, self.length, code.from.saturating_add(self.spacing));
     }
 
     /// Between two blocks: perhaps a piece ends and another begins.
     fn between(&mut self, bit: u64) {
         self.hash();
         let first = FixedCode::first(self.file, bit, self.total());
-        self.stop = first.and_then(|code| code.at(self.file, self.length, code.from + SPACING));
+        self.stop = first.and_then(|code| {
+            code.at(self.file, self.length, code.from.saturating_add(self.spacing))
+        });
         match &self.piece {
-            Some(piece) if !piece.is_enough(bit) => return,
+            Some(piece) if !piece.is_enough(bit, self.spacing) => return,
             Some(_) => self.end_piece(bit, false),
             None => self.member = self.total(),
         }
