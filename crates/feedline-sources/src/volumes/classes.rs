@@ -8,7 +8,6 @@
 //! ```
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -21,13 +20,10 @@ use super::buffer::VoxelBuffer;
 use super::error::{VolumeError, VolumeProblem};
 use super::file::VolumeFile;
 use super::header::{DataPlace, VolumeHeader};
-use super::kept::{About, NumberReader, put, put_bytes};
-use crate::read_at::{append_at, open_plain};
+use super::kept::{About, NumberReader, put, put_bytes, read_table, write_table};
 use crate::sync::lock;
 
 const MAGIC: &[u8; 8] = b"FLCLASS2";
-/// Magic, length and checksum.
-const HEADER: usize = 24;
 /// Voxels of a class that are kept, as in nnU-Net: equally likely ones, always the same.
 const MOST: usize = 10_000;
 const SEED: u64 = 1;
@@ -119,16 +115,10 @@ impl ClassFile {
     }
 
     fn read(&self, voxels: u64) -> Option<Foreground> {
-        let (file, meta) = open_plain(&self.path).ok()?;
-        let mut bytes = Vec::new();
-        append_at(&file, &mut bytes, 0, usize::try_from(meta.len()).ok()?).ok()?;
-        let (head, body) = bytes.split_at_checked(HEADER)?;
-        let (length, checksum) = head.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
-        let whole = u64::from_le_bytes(*length) == body.len() as u64
-            && checksum == XxHash3_64::oneshot(body).to_le_bytes();
-        let mut from = NumberReader(body);
+        let body = read_table(&self.path, MAGIC)?;
+        let mut from = NumberReader(&body);
         let read_alike = from.number() == Some(self.reading);
-        if !whole || !read_alike || !self.about.iter().all(|about| about.is(&mut from)) {
+        if !read_alike || !self.about.iter().all(|about| about.is(&mut from)) {
             return None;
         }
         let mut classes = Vec::new();
@@ -160,18 +150,6 @@ impl ClassFile {
             put_bytes(&mut to, &places);
         }
         // Failing to keep them costs time at the next start and nothing else.
-        let _ = self.replace(&to);
-    }
-
-    fn replace(&self, content: &[u8]) -> std::io::Result<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(MAGIC)?;
-        file.write_all(&(content.len() as u64).to_le_bytes())?;
-        file.write_all(&XxHash3_64::oneshot(content).to_le_bytes())?;
-        file.write_all(content)?;
-        file.persist(&self.path)?;
-        Ok(())
+        let _ = write_table(&self.path, MAGIC, &to);
     }
 }

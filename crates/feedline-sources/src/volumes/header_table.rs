@@ -9,7 +9,6 @@
 //! A header counts only for the file in the very state it was in. It is checked as tables of tar shards are: anything
 //! amiss and headers are read again.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -19,13 +18,12 @@ use twox_hash::XxHash3_64;
 use super::header::{
     DataFile, DataPlace, SkippedBefore, VolumeFormat, VolumeHeader, VoxelEncoding,
 };
-use super::kept::{MOMENT, NumberReader, put, put_bytes, put_stamp, same_file};
-use crate::read_at::{append_at, open_plain};
+use super::kept::{
+    MOMENT, NumberReader, put, put_bytes, put_stamp, read_table, same_file, write_table,
+};
 use crate::stamp::{Stamp, since_1970};
 
 const MAGIC: &[u8; 8] = b"FLVOLHD1";
-/// Magic, length and checksum.
-const HEADER: usize = 24;
 
 const TYPES: [VoxelType; 10] = [
     VoxelType::U8,
@@ -74,17 +72,8 @@ impl HeaderTable {
 
     /// The headers of `paths`, if they are kept; each may be missing.
     pub(super) fn read(&self, paths: &[&Path]) -> Option<Vec<Option<KeptHeader>>> {
-        let (file, meta) = open_plain(&self.path).ok()?;
-        let mut bytes = Vec::new();
-        append_at(&file, &mut bytes, 0, usize::try_from(meta.len()).ok()?).ok()?;
-        let (head, body) = bytes.split_at_checked(HEADER)?;
-        let (length, checksum) = head.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
-        let whole = u64::from_le_bytes(*length) == body.len() as u64
-            && checksum == XxHash3_64::oneshot(body).to_le_bytes();
-        if !whole {
-            return None;
-        }
-        let mut from = NumberReader(body);
+        let body = read_table(&self.path, MAGIC)?;
+        let mut from = NumberReader(&body);
         let made = Duration::from_secs(from.number()?);
         if from.count(8)? != paths.len() {
             return None;
@@ -113,19 +102,7 @@ impl HeaderTable {
             }
         }
         // Failing to keep them costs time at the next start and nothing else.
-        let _ = self.replace(&to);
-    }
-
-    fn replace(&self, content: &[u8]) -> std::io::Result<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(MAGIC)?;
-        file.write_all(&(content.len() as u64).to_le_bytes())?;
-        file.write_all(&XxHash3_64::oneshot(content).to_le_bytes())?;
-        file.write_all(content)?;
-        file.persist(&self.path)?;
-        Ok(())
+        let _ = write_table(&self.path, MAGIC, &to);
     }
 }
 

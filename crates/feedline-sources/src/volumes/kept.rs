@@ -1,11 +1,13 @@
-//! What is kept in the cache folder: which file it is about, and numbers.
+//! What is kept in the cache folder: checksummed tables, which file they are about, and numbers.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use twox_hash::XxHash3_64;
 
+use crate::read_at::{append_at, open_plain};
 use crate::stamp::{Stamp, since_1970};
 
 /// File systems tell times no coarser than that.
@@ -16,6 +18,34 @@ pub(super) fn default_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
     Some(cache.join("feedline/volumes"))
+}
+
+/// Magic, length and checksum of a table.
+const HEADER: usize = 24;
+
+/// What a table holds; `None` where there is none, or it is not whole.
+pub(super) fn read_table(path: &Path, magic: &[u8; 8]) -> Option<Vec<u8>> {
+    let (file, meta) = open_plain(path).ok()?;
+    let mut bytes = Vec::new();
+    append_at(&file, &mut bytes, 0, usize::try_from(meta.len()).ok()?).ok()?;
+    let (head, body) = bytes.split_at_checked(HEADER)?;
+    let (length, checksum) = head.strip_prefix(magic)?.split_first_chunk::<8>()?;
+    let whole = u64::from_le_bytes(*length) == body.len() as u64
+        && checksum == XxHash3_64::oneshot(body).to_le_bytes();
+    whole.then(|| body.to_vec())
+}
+
+/// Writes a table in the place of another, whole or not at all.
+pub(super) fn write_table(path: &Path, magic: &[u8; 8], content: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(magic)?;
+    file.write_all(&(content.len() as u64).to_le_bytes())?;
+    file.write_all(&XxHash3_64::oneshot(content).to_le_bytes())?;
+    file.write_all(content)?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// A state of a file, and a place in it.
