@@ -88,7 +88,7 @@ def test_every_dtype_becomes_int64(tmp_path, dtype):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_windows_that_end_in_another_block_than_they_begin_in_are_whole(tmp_path, workers):
-    # Held in blocks of 1 MiB, which are 262,144 of these; windows of 1,000 lie across their ends.
+    # Held in blocks of 2 MiB, which are 524,288 of these; windows of 1,000 lie across their ends.
     stream = RNG.integers(0, 1 << 31, 600_000).astype(np.uint32)
     stream.tofile(tmp_path / "x.bin")
     path = tmp_path / "x.bin"
@@ -189,6 +189,33 @@ class TestMegatron:
         rows = documents.pack(8)
         (batch,) = feedline.Loader(rows, batch_size=10)
         assert sorted(batch[0][batch[1] > 0]) == sorted([*range(1, 12)] * 2)
+
+    @pytest.mark.parametrize("method", ["best_fit", "concatenate"])
+    @pytest.mark.parametrize("end", [None, 99])
+    def test_rows_of_parts_are_those_of_whole_documents(self, tmp_path, method, end):
+        rng = np.random.default_rng(5)
+        documents = [
+            [rng.integers(1, 90, count).tolist() for count in rng.integers(0, 30, sequences)]
+            for sequences in rng.integers(1, 4, 60)
+        ]
+        flat = [[token for sequence in document for token in sequence] for document in documents]
+        whole = feedline.arrays(np.arange(60)).map(
+            lambda i: np.array(flat[i], np.int64), ragged={0: "packed"}
+        )
+        paths = [
+            megatron(tmp_path / name, some)
+            for name, some in (("a", documents[:25]), ("b", documents[25:]))
+        ]
+        parts = feedline.tokens(paths[0], windows="documents").concat(
+            feedline.tokens(paths[1], windows="documents")
+        )
+        chosen = [*range(0, 60, 2), 59, 7]
+
+        def rows(pipeline):
+            packed = pipeline.select(chosen).pack(16, method=method, end=end)
+            return [[*map(np.ndarray.tolist, row)] for row in packed]
+
+        assert rows(parts) == rows(whole)
 
     def test_windows_take_the_dtype_of_the_index(self, tmp_path):
         path = megatron(tmp_path / "a", DOCUMENTS, np.int32)

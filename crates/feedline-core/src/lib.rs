@@ -64,7 +64,7 @@ mod work;
 
 pub use assemble::{
     Alter, Array, Assembled, Batch, BatchWriter, Block, Collate, DType, Element, Field, FieldError,
-    FieldKey, Form, Memory, OutOfMemory, PageLock, Ragged, SampleView, WrongType,
+    FieldKey, Form, LargeMemory, Memory, OutOfMemory, PageLock, Ragged, SampleView, WrongType,
 };
 #[cfg(feature = "cuda")]
 pub use assemble::{CudaHostMemory, NoDriver, PinnedBytes};

@@ -128,6 +128,17 @@ impl Dataset for Concat {
         part.known_length(inside, field)
     }
 
+    fn read_part(
+        &self,
+        index: SampleIndex,
+        field: usize,
+        start: u64,
+        out: &mut [u8],
+    ) -> Result<bool, Cause> {
+        let (part, inside) = self.inside(index)?;
+        part.read_part(inside, field, start, out)
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         let (part, inside) = self.inside(index).ok()?;
         part.origin(inside)

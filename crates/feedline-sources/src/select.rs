@@ -139,6 +139,16 @@ impl<D: Dataset + ?Sized> Dataset for Select<D> {
         self.inner.known_length(self.inside(index).ok()?, field)
     }
 
+    fn read_part(
+        &self,
+        index: SampleIndex,
+        field: usize,
+        start: u64,
+        out: &mut [u8],
+    ) -> Result<bool, Cause> {
+        self.inner.read_part(self.inside(index)?, field, start, out)
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         self.inner.origin(self.inside(index).ok()?)
     }

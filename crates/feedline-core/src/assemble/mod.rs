@@ -21,6 +21,7 @@ mod draft;
 mod driver;
 mod dtype;
 mod field;
+mod large_memory;
 mod parcel;
 mod pool;
 mod schema;
@@ -33,6 +34,7 @@ pub use collate::{BatchWriter, Collate, SampleView};
 pub use cuda::{CudaHostMemory, NoDriver, PinnedBytes};
 pub use dtype::{DType, Element};
 pub use field::{Field, FieldError, FieldKey, Form, Ragged};
+pub use large_memory::LargeMemory;
 pub use pool::{OutOfMemory, PageLock};
 
 pub(crate) use assembler::Assembler;

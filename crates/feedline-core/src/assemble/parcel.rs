@@ -8,8 +8,8 @@
 use crate::flow::Reservation;
 use crate::sync::{Mutex, lock};
 
-use super::block::Memory;
-use super::pool::{Pool, block_size, obtain, release};
+use super::large_memory::LargeMemory;
+use super::pool::Pool;
 
 /// A buffer of this size or more is not kept.
 pub(crate) const LARGE: usize = 1 << 20;
@@ -56,7 +56,7 @@ impl Buffer {
 
     /// What it takes, whatever its length.
     pub(crate) fn capacity(&self) -> usize {
-        self.large.as_ref().map_or(size_of_val(&self.words[..]), |large| large.0.capacity)
+        self.large.as_ref().map_or(size_of_val(&self.words[..]), LargeMemory::capacity)
     }
 
     /// Frees a large one, whose content is not needed any more.
@@ -64,35 +64,6 @@ impl Buffer {
         if self.capacity() >= LARGE {
             *self = Buffer::default();
         }
-    }
-}
-
-/// Memory as blocks have it, in huge pages: it is fresh for each sample, and with small pages most of the time that a
-/// whole volume takes would go into their first touch.
-#[derive(Debug)]
-struct LargeMemory(Memory);
-
-impl LargeMemory {
-    /// At least so many bytes, zeroed; none if the system has not as many.
-    fn new(bytes: usize) -> Option<LargeMemory> {
-        obtain(block_size(bytes)?).map(LargeMemory)
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: `obtain` gave out so many initialised bytes, which are this one's alone until it is dropped.
-        unsafe { std::slice::from_raw_parts(self.0.address.as_ptr(), self.0.capacity) }
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`; the borrow is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.0.address.as_ptr(), self.0.capacity) }
-    }
-}
-
-impl Drop for LargeMemory {
-    fn drop(&mut self) {
-        // What was borrowed of it is gone.
-        release(self.0);
     }
 }
 

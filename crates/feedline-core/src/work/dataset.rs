@@ -101,6 +101,19 @@ pub trait Dataset: Send + Sync + 'static {
         None
     }
 
+    /// Writes values of a field of varying length into `out`, as many as fill it, from value `start` on, where that takes less
+    /// than making the sample. `false` (the default): nothing was written, make the sample. Whoever packs sequences asks for it.
+    fn read_part(
+        &self,
+        index: SampleIndex,
+        field: usize,
+        start: u64,
+        out: &mut [u8],
+    ) -> Result<bool, Cause> {
+        let _ = (index, field, start, out);
+        Ok(false)
+    }
+
     /// Where the sample comes from, for messages: a path, a shard and member, a row.
     fn origin(&self, index: SampleIndex) -> Option<String> {
         let _ = index;
@@ -147,6 +160,15 @@ impl<D: Dataset + ?Sized> Dataset for Arc<D> {
     }
     fn known_length(&self, index: SampleIndex, field: usize) -> Option<u64> {
         (**self).known_length(index, field)
+    }
+    fn read_part(
+        &self,
+        index: SampleIndex,
+        field: usize,
+        start: u64,
+        out: &mut [u8],
+    ) -> Result<bool, Cause> {
+        (**self).read_part(index, field, start, out)
     }
     fn origin(&self, index: SampleIndex) -> Option<String> {
         (**self).origin(index)

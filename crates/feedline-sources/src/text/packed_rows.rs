@@ -32,7 +32,8 @@ pub struct PackedRowsOptions {
 /// the token behind it belongs to the same document (what a language model's loss counts).
 ///
 /// It is made of the lengths of all documents, so samples are rows: any of them is made alone, and order, ranks and states are the
-/// plan's own. A document that is longer than a row is read again for each row it has a part in.
+/// plan's own. A document that is longer than a row is made again for each row it has a part in, unless its dataset reads parts
+/// ([`Dataset::read_part`]).
 pub struct PackedRows {
     inner: Arc<dyn Dataset>,
     field: usize,
@@ -149,9 +150,19 @@ impl PackedRows {
             let origin = self.inner.origin(document).unwrap_or_else(|| format!("{}", document.0));
             format!("document {origin}: {cause}").into()
         };
-        let given = scratch.read(&*self.inner, document, key).map_err(told)?;
-        let (tokens, size) = (given.bytes(self.field), self.dtype.size());
+        let size = self.dtype.size();
         let expected = self.lengths[piece.document as usize] as usize;
+        let stored = expected - usize::from(self.options.end.is_some());
+        let held = stored.saturating_sub(piece.start as usize).min(out.len() / size) * size;
+        let (from_document, end) = out.split_at_mut(held);
+        if let (false, Some(token)) = (end.is_empty(), self.options.end) {
+            self.dtype.fill(token as f64, end);
+        }
+        if self.inner.read_part(document, self.field, piece.start, from_document).map_err(told)? {
+            return Ok(());
+        }
+        let given = scratch.read(&*self.inner, document, key).map_err(told)?;
+        let tokens = given.bytes(self.field);
         let got = tokens.len() / size + usize::from(self.options.end.is_some());
         if got != expected {
             let what = format!(
@@ -161,12 +172,8 @@ impl PackedRows {
             return Err(told(what.into()));
         }
         let start = piece.start as usize * size;
-        let held = tokens.len().saturating_sub(start).min(out.len());
         if held > 0 {
-            out[..held].copy_from_slice(&tokens[start..start + held]);
-        }
-        if let (true, Some(end)) = (held < out.len(), self.options.end) {
-            self.dtype.fill(end as f64, &mut out[held..]);
+            from_document.copy_from_slice(&tokens[start..start + held]);
         }
         Ok(())
     }

@@ -120,6 +120,31 @@ impl Dataset for TokenDocuments {
         self.length(index)
     }
 
+    /// Of a long document, what a row of it takes is read, not the whole for each row.
+    fn read_part(
+        &self,
+        index: SampleIndex,
+        _field: usize,
+        start: u64,
+        out: &mut [u8],
+    ) -> Result<bool, Cause> {
+        let Ok(mut rest) = bytemuck::try_cast_slice_mut::<u8, i64>(out) else { return Ok(false) };
+        let mut before = start;
+        for (first, len) in self.sequences(index).ok_or("there is no such document")? {
+            let Some(here) = u64::from(*len).checked_sub(before) else {
+                before -= u64::from(*len);
+                continue;
+            };
+            let (now, behind) = rest.split_at_mut((here as usize).min(rest.len()));
+            self.shards.read(first + before, now)?;
+            (rest, before) = (behind, 0);
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if rest.is_empty() { Ok(true) } else { Err("the document is shorter than that".into()) }
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.length(index)
     }

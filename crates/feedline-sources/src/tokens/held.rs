@@ -2,12 +2,12 @@
 
 use std::sync::{Mutex, OnceLock};
 
-use feedline_core::Cause;
+use feedline_core::{Cause, LargeMemory};
 
 use crate::sync::lock;
 
-/// Bytes of a block: a whole number of ids of any type, and so many that reading them costs more than the system call.
-pub(super) const BLOCK: usize = 1 << 20;
+/// Bytes of a block: a whole number of ids of any type, and a huge page, whose first touch costs little.
+pub(super) const BLOCK: usize = 2 << 20;
 
 #[derive(Debug)]
 pub(super) struct HeldBytes {
@@ -17,7 +17,7 @@ pub(super) struct HeldBytes {
 
 #[derive(Debug, Default)]
 struct HeldBlock {
-    bytes: OnceLock<Vec<u8>>,
+    bytes: OnceLock<LargeMemory>,
     /// Held by who reads it: others wait rather than read it again.
     reading: Mutex<()>,
 }
@@ -32,31 +32,40 @@ impl HeldBytes {
     /// The bytes from `from` on to the end of their block, if somebody has read it.
     pub(super) fn read_before(&self, from: u64) -> Option<&[u8]> {
         let block = self.blocks.get((from / BLOCK as u64) as usize)?;
-        block.bytes.get()?.get((from % BLOCK as u64) as usize..)
+        let (first, within) = (from - from % BLOCK as u64, (from % BLOCK as u64) as usize);
+        block.bytes.get()?.bytes().get(within..self.block_len(first))
     }
 
-    /// The bytes from `from` on to the end of their block. `read` reads so many bytes at a place.
+    /// How many bytes the block has that begins there.
+    fn block_len(&self, first: u64) -> usize {
+        (self.len - first).min(BLOCK as u64) as usize
+    }
+
+    /// The bytes from `from` on to the end of their block. `read` fills bytes with those at a place.
     pub(super) fn from(
         &self,
         from: u64,
-        read: impl FnOnce(u64, usize) -> Result<Vec<u8>, Cause>,
+        read: impl FnOnce(u64, &mut [u8]) -> Result<(), Cause>,
     ) -> Result<&[u8], Cause> {
         let (number, within) = (from / BLOCK as u64, (from % BLOCK as u64) as usize);
         let block = self.blocks.get(number as usize).ok_or("the tokens lie outside of the file")?;
-        let bytes = match block.bytes.get() {
-            Some(bytes) => bytes,
+        let first = number * BLOCK as u64;
+        let len = self.block_len(first);
+        let held = match block.bytes.get() {
+            Some(held) => held,
             None => {
                 let _reading = lock(&block.reading);
                 match block.bytes.get() {
-                    Some(bytes) => bytes,
+                    Some(held) => held,
                     None => {
-                        let first = number * BLOCK as u64;
-                        let bytes = read(first, (self.len - first).min(BLOCK as u64) as usize)?;
-                        block.bytes.get_or_init(|| bytes)
+                        let mut held = LargeMemory::new(len)
+                            .ok_or("there is no memory to hold its tokens in")?;
+                        read(first, &mut held.bytes_mut()[..len])?;
+                        block.bytes.get_or_init(|| held)
                     }
                 }
             }
         };
-        Ok(bytes.get(within..).unwrap_or(&[]))
+        Ok(held.bytes().get(within..len).unwrap_or(&[]))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use feedline_core::Cause;
@@ -278,17 +279,15 @@ impl TokenShard {
     /// What is held from this byte on, up to the end of its block; nothing where shards are not held.
     fn held(&self, from: u64) -> Result<&[u8], Cause> {
         let Some(held) = &self.held else { return Ok(&[]) };
-        held.from(from, |from, len| {
-            let mut bytes = Vec::new();
-            self.read(from, len, &mut bytes)?;
-            Ok(bytes)
+        held.from(from, |from, bytes| {
+            self.read(|file| read_exact_at(file, bytes, self.offset + from))
         })
     }
 
     /// Appends so many bytes from this one on.
     fn append(&self, mut from: u64, mut len: usize, out: &mut Vec<u8>) -> Result<(), Cause> {
         if self.held.is_none() {
-            return self.read(from, len, out);
+            return self.read(|file| append_at(file, out, self.offset + from, len));
         }
         while len > 0 {
             let bytes = self.held(from)?;
@@ -299,8 +298,8 @@ impl TokenShard {
         Ok(())
     }
 
-    /// Appends so many bytes of the file.
-    fn read(&self, from: u64, len: usize, out: &mut Vec<u8>) -> Result<(), Cause> {
+    /// Reads of the file, which must be what it was.
+    fn read(&self, read: impl FnOnce(&File) -> io::Result<()>) -> Result<(), Cause> {
         let opened;
         let file = match &self.file {
             Some(file) => file,
@@ -310,7 +309,7 @@ impl TokenShard {
                 &opened
             }
         };
-        let read = append_at(file, out, self.offset + from, len);
+        let read = read(file);
         // Whatever came of it, first whether the file is still what it was when it was opened.
         let change = self.stamp.change(file).map_err(|e| format!("cannot read it: {e}"))?;
         if let Some(what) = change {
