@@ -1,0 +1,73 @@
+"""The process of a watched script: ``-m feedline.doctor.patient FOLDER script.py [args]``."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from feedline._program import run_program
+from feedline.doctor.course import Course, Enough
+from feedline.doctor.hooks import install
+
+__all__ = ["main"]
+
+_DIE_WITH_PARENT = 1
+
+
+def main(arguments: list[str]) -> None:
+    """Run a script with its arguments and leave in the folder what was seen of it.
+
+    Parameters
+    ----------
+    arguments
+        The run's folder, which has ``order.json``, the script and its arguments.
+    """
+    folder = Path(arguments[0])
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    order = json.loads((folder / "order.json").read_text())
+    course = Course(
+        folder,
+        seconds=order["seconds"],
+        watch_seconds=order["watch_seconds"],
+        wanted=order["loader"],
+        replay=order["replay"],
+    )
+    settings = dict(order["settings"])
+    if settings.pop("loader", None) == "feedline":
+        _use_drop_in()
+    install(course, folder, settings)
+    ended: dict[str, Any] = {"how": "end"}
+    try:
+        run_program(arguments[1], arguments[2:])
+    except Enough:
+        pass
+    except SystemExit as left:
+        ended = {"how": "exit", "code": left.code if isinstance(left.code, int) else 1}
+        raise
+    except BaseException as error:
+        ended = {"how": "error", "type": type(error).__name__, "message": str(error)[:500]}
+        raise
+    finally:
+        course.write(ended)
+
+
+def _use_drop_in() -> None:
+    """Let scripts find the drop-in where they look for torch's loader."""
+    import torch.utils.data
+    import torch.utils.data.dataloader
+
+    from feedline.torch import DataLoader
+
+    torch.utils.data.DataLoader = torch.utils.data.dataloader.DataLoader = DataLoader  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # `-m` put the working folder there
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    main(sys.argv[1:])

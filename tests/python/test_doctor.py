@@ -1,0 +1,439 @@
+"""`feedline doctor`: scripts with a bottleneck that is clear, and scripts that go wrong."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from feedline.doctor import NAMES
+from feedline.doctor.costs import Costs
+from feedline.doctor.stages import place_of
+from patience import PATIENCE
+
+pytest.importorskip("torch")
+
+HEAD = """
+import os, sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+
+torch.set_num_threads(1)
+
+class Samples(Dataset):
+    def __len__(self): return 100_000
+    def __getitem__(self, i): return self.make(i)
+    def make(self, i): return torch.zeros(8)
+
+def collated(samples):
+    return torch.stack(samples)
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        time.sleep(0.002)  # as if waiting for an accelerator
+        return x.sum()
+
+model = Model()
+"""
+
+BESIDE = """
+class Slow(Samples):
+    def make(self, i):
+        return self.{function}(i)
+    def {function}(self, i):
+        time.sleep(0.02)
+        return torch.zeros(8)
+for batch in DataLoader(Slow(), batch_size=4, num_workers=2):
+    model(batch)
+"""
+
+COLLATED = """
+def collated(samples):
+    time.sleep(0.05)
+    return torch.stack(samples)
+for batch in DataLoader(Samples(), batch_size=4, num_workers=2, collate_fn=collated):
+    model(batch)
+"""
+
+INLINE = """
+class Slow(Samples):
+    def make(self, i):
+        time.sleep(0.005)
+        return torch.zeros(8)
+for batch in DataLoader(Slow(), batch_size=4):
+    model(batch)
+"""
+
+LOOP = """
+for batch in DataLoader(Samples(), batch_size=4, num_workers=1):
+    model(batch)
+    time.sleep(0.06)
+"""
+
+
+@pytest.fixture
+def doctor(tmp_path):
+    """Run the command in a session of its own, which ends with the test."""
+
+    def run(source, *options, arguments=(), head=HEAD, before=()):
+        script = tmp_path / "train.py"
+        script.write_text(head + textwrap.dedent(source))
+        command = [sys.executable, *before, "-m", "feedline", "doctor", *options, "train.py"]
+        out, err = tmp_path / "stdout", tmp_path / "stderr"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                [*command, *arguments],
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                # Two cores wherever the tests run: "too few workers" means fewer than cores.
+                preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2]),
+            )
+        try:
+            code = process.wait(PATIENCE / 2)
+        finally:
+            # When the command has ended nothing of it may be left; of a failed test neither.
+            left = remains(tmp_path)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+        assert left == []
+        return code, out.read_text(), err.read_text()
+
+    return run
+
+
+def remains(folder):
+    """Processes that still work in a folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            if state not in "ZX" and (entry / "cwd").readlink() == folder:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def found(answer):
+    code, out, err = answer
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [("read", "storage"), ("decode", "decode"), ("augment", "transform")],
+)
+def test_a_slow_stage_is_named_with_its_line(doctor, function, name):
+    told = found(doctor(BESIDE.format(function=function), "--json", "--seconds", "1"))
+    assert told["bottleneck"] == name
+    assert told["hotspots"][0]["source"] == "time.sleep(0.02)"
+    assert told["hotspots"][0]["function"] == f"Slow.{function}"
+    assert told["waiting_share"] > 0.5
+    assert told["ceiling"] > 2
+    # Samples that sleep need no core.
+    assert told["change"]["settings"]["num_workers"] > 2
+
+
+def test_a_slow_collate_function_is_named_with_its_line(doctor):
+    told = found(doctor(COLLATED, "--json", "--seconds", "1"))
+    assert told["bottleneck"] == "collate"
+    assert told["hotspots"][0]["source"] == "time.sleep(0.05)"
+
+
+def test_a_loop_that_loads_its_own_batches_needs_workers_and_trying_them_helps(doctor, tmp_path):
+    page = tmp_path / "page.html"
+    told = found(doctor(INLINE, "--json", "--try", "--page", str(page), "--seconds", "1"))
+    assert told["bottleneck"] == "too few workers"
+    assert told["change"]["settings"] == told["tried"]["settings"]
+    assert told["change"]["expected_gain"] > 1.5
+    assert told["tried"]["gain"] == told["tried"]["before"] / told["tried"]["after"]
+    assert "too few workers" in page.read_text()
+
+
+def test_code_beside_the_model_is_the_loop_itself(doctor):
+    code, out, err = doctor(LOOP, "--seconds", "1")
+    assert (code, err) == (0, "")
+    assert "Bottleneck: the loop itself" in out
+    line = (HEAD + LOOP).splitlines().index("    time.sleep(0.06)") + 1
+    assert f"train.py:{line}  time.sleep(0.06)" in out
+
+
+def test_a_model_that_is_waited_for_is_no_bottleneck(doctor):
+    source = """
+    class Large(torch.nn.Module):
+        def forward(self, x):
+            time.sleep(0.05)
+            return x.sum()
+    model = Large()
+    for batch in DataLoader(Samples(), batch_size=4, num_workers=1):
+        model(batch)
+    """
+    told = found(doctor(source, "--json", "--seconds", "1"))
+    assert told["bottleneck"] == "none"
+    assert told["change"] is None
+
+
+def test_output_of_the_script_is_not_that_of_the_command(doctor):
+    source = """
+    print("out" * 1000); print("err", file=sys.stderr)
+    if sys.argv[1:] != ["--lr", "0.1"]: sys.exit(9)
+    """ + textwrap.indent(INLINE, "    ")
+    told = found(doctor(source, "--json", "--seconds", "1", arguments=["--lr", "0.1"]))
+    assert told["script"] == "train.py"
+
+
+# ---- scripts of which nothing can be said
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("print(6 * 7)", ["never iterated a DataLoader", "42"]),
+        ("raise LookupError('no data')", ["died of LookupError: no data", "Traceback"]),
+        ("name = input('which data? ')", ["reads its standard input", "which data?"]),
+        ("import sys; sys.exit(4)", ["ended with exit code 4"]),
+        ("import os; os._exit(0)", ["ended before anything was seen"]),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", ["killed by SIGSEGV"]),
+        ("this is no Python", ["died of SyntaxError"]),
+    ],
+)
+def test_a_script_without_batches_is_told_about(doctor, source, words):
+    code, out, err = doctor(source, head="")
+    assert (code, out) == (3, "")
+    for word in words:
+        assert word in err
+
+
+def test_a_script_that_ends_early_is_told_about(doctor):
+    code, out, err = doctor("for _ in zip(range(2), DataLoader(Samples())): pass")
+    assert (code, out) == (3, "")
+    assert "ended after 2 batches" in err
+
+
+def test_a_script_that_takes_too_long_is_ended(doctor):
+    code, out, err = doctor("import time; time.sleep(1000)", "--limit", "0.5", head="")
+    assert (code, out) == (3, "")
+    assert "too few batches within 0.5 s" in err
+
+
+def test_what_a_script_starts_ends_with_it(doctor, tmp_path):
+    # A process of another session, with the script's streams open.
+    source = """
+    import os, time
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(1000)
+        os._exit(0)
+    print(os.wait())
+    """
+    code, _, err = doctor(source, head="")
+    assert code == 3
+    assert "never iterated" in err
+    assert remains(tmp_path) == []
+
+
+def test_a_script_that_is_not_there_is_told_about(doctor):
+    done = subprocess.run(
+        [sys.executable, "-m", "feedline", "doctor", "no_such.py"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "error: there is no script no_such.py\n"
+
+
+def test_arguments_that_cannot_be_are_refused():
+    for options in (["--seconds", "0"], ["--limit", "soon"], []):
+        done = subprocess.run(
+            [sys.executable, "-m", "feedline", "doctor", *options],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_ctrl_c_ends_the_script_too(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import time; open('began', 'w').close(); time.sleep(1000)")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "feedline", "doctor", "train.py"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    end = time.monotonic() + PATIENCE / 2
+    while not (tmp_path / "began").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE / 2) == 130
+    assert remains(tmp_path) == []
+
+
+# ---- frameworks
+
+LIGHTNING = """
+import warnings; warnings.simplefilter("ignore")
+import lightning
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__(); self.inner = torch.nn.Linear(8, 1)
+    def training_step(self, batch, _): return self.inner(batch).mean()
+    def configure_optimizers(self): return torch.optim.SGD(self.parameters(), 0.1)
+class Slow(Samples):
+    def read(self, i):
+        time.sleep(0.02)
+        return torch.zeros(8)
+    make = read
+quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", enable_model_summary=False, **quiet)
+trainer.fit(Module(), DataLoader(Slow(), batch_size=4, num_workers=2))
+"""
+
+ACCELERATE = """
+from accelerate import Accelerator
+class Slow(Samples):
+    def read(self, i):
+        time.sleep(0.02)
+        return torch.zeros(8)
+    make = read
+accelerator = Accelerator(cpu=True)
+for batch in accelerator.prepare(DataLoader(Slow(), batch_size=4, num_workers=2)):
+    model(batch)
+"""
+
+DISTRIBUTED = """
+import torch.distributed
+torch.distributed.init_process_group("gloo")
+class Slow(Samples):
+    def read(self, i):
+        time.sleep(0.02)
+        return torch.zeros(8)
+    make = read
+for batch in DataLoader(Slow(), batch_size=4, num_workers=2):
+    total = model(batch)
+    torch.distributed.all_reduce(total)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "source"), [("lightning", LIGHTNING), ("accelerate", ACCELERATE)]
+)
+def test_it_works_under_frameworks(doctor, package, source):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    told = found(doctor(source, "--json", "--seconds", "1"))
+    assert told["bottleneck"] == "storage"
+    assert told["hotspots"][0]["function"] == "Slow.read"
+
+
+def test_it_works_under_torchrun_and_one_rank_speaks(doctor):
+    ranks = ["--nproc-per-node", "2", "--rdzv-endpoint", "localhost:0", "--rdzv-backend", "c10d"]
+    code, out, err = doctor(
+        DISTRIBUTED, "--json", "--seconds", "1", before=["-m", "torch.distributed.run", *ranks]
+    )
+    assert code == 0, err
+    assert json.loads(out)["bottleneck"] in NAMES
+
+
+# ---- what is made of what was seen
+
+
+def costs(**given):
+    known = dict.fromkeys(("on", "off", "lock", "send", "receive", "step_cpu"), 0.0)
+    return Costs(**({"workers": 2, "prefetch": 2, "step": 0.01, "cores": 2, **known} | given))
+
+
+def test_a_loader_without_workers_takes_step_and_making_after_each_other():
+    assert costs(workers=0, on=0.02, off=0.03).period() == pytest.approx(0.06)
+
+
+def test_costs_that_were_fitted_say_what_was_measured():
+    for known in (costs(off=0.1), costs(on=0.08), costs(workers=0, on=0.05)):
+        assert known.fitted(0.07).period() == pytest.approx(0.07)
+
+
+def test_workers_that_wait_help_beyond_the_cores_and_those_that_compute_do_not():
+    waiting, computing = costs(off=0.08).fitted(0.04), costs(on=0.08).fitted(0.04)
+    assert waiting.best_workers(0.04)[0] > 4
+    assert computing.best_workers(0.04) == (2, 1.0)
+
+
+def seen_at(function):
+    """Where a thread is that a function holds up."""
+    frames, arrived, leave = [], threading.Event(), threading.Event()
+
+    def hold(frame=None):
+        frames.append(sys._getframe(1))
+        arrived.set()
+        leave.wait(PATIENCE)
+
+    class Held:
+        def __getitem__(self, index):
+            return function(hold)
+
+    from torch.utils.data._utils.fetch import _MapDatasetFetcher
+
+    fetcher = _MapDatasetFetcher(Held(), True, function if function is collate else list, False)
+    thread = threading.Thread(target=lambda: fetcher.fetch([0]))
+    if function is collate:
+        fetcher.dataset = [hold]
+    thread.start()
+    assert arrived.wait(PATIENCE)
+    try:
+        return place_of(frames[0], is_main=False)
+    finally:
+        leave.set()
+        thread.join()
+
+
+def read_rows(hold):
+    hold()
+
+
+def decodeJpeg(hold):  # noqa: N802 - names of other habits count, too
+    hold()
+
+
+def random_crop(hold):
+    hold()
+
+
+def prepare(hold):
+    hold()
+
+
+def collate(samples):
+    samples[0]()
+
+
+@pytest.mark.parametrize(
+    ("function", "on", "off"),
+    [
+        (read_rows, "storage", "storage"),
+        (decodeJpeg, "decode", "decode"),
+        (random_crop, "transform", "transform"),
+        (prepare, "transform", "storage"),
+        (collate, "collate", "collate"),
+    ],
+)
+def test_stages_are_told_by_names_and_by_the_processor(function, on, off):
+    place = seen_at(function)
+    assert (place.role, place.on, place.off) == ("make", on, off)
+    assert place.line.function.endswith(function.__name__)
