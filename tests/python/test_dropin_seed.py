@@ -347,3 +347,51 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(TypeError, match="seed must be an integer"):
         DataLoader(range(3), seed="a")
     assert list(DataLoader(Endless(), seed=1)) == [0, 1, 2]
+
+
+# ---- what others see of the order
+
+
+def test_single_samples_come_in_the_order_of_the_seed():
+    singles = list(DataLoader(range(20), batch_size=None, shuffle=True, seed=3))
+    assert singles == torch.cat(list(DataLoader(range(20), shuffle=True, seed=3))).tolist()
+    assert sorted(singles) == list(range(20)) != singles
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_the_sampler_says_what_the_loader_delivers(world):
+    shares = []
+    for rank in range(world):
+        settings = {"shuffle": True, "seed": 3, "rank": rank, "world_size": world}
+        loader = DataLoader(range(20), batch_size=4, **settings)
+        epochs = [torch.cat(list(loader)).tolist() for _ in range(2)]
+        sampler = DataLoader(range(20), batch_size=4, **settings).sampler
+        assert [list(sampler) for _ in range(2)] == epochs
+        assert len(sampler) == len(epochs[0])
+        shares += epochs[0]
+    assert set(shares) == set(range(20))
+    assert len(shares) < 20 + world
+
+
+def test_an_epoch_can_be_set_as_with_torchs_samplers():
+    loader, other = (DataLoader(range(20), batch_size=4, shuffle=True, seed=3) for _ in range(2))
+    epochs = [torch.cat(list(loader)).tolist() for _ in range(4)]
+    other.sampler.set_epoch(2)
+    assert [torch.cat(list(other)).tolist() for _ in range(2)] == epochs[2:]
+    # A state counts more than who counts from 0.
+    loop = iter(other)
+    next(loop)
+    loader.load_state_dict(other.state_dict())
+    loader.sampler.set_epoch(0)
+    fifth = torch.cat(list(loader)).tolist()
+    assert len(fifth) == 16
+    loader.sampler.set_epoch(1)
+    sixth = torch.cat(list(loader)).tolist()
+    other.sampler.set_epoch(5)
+    assert torch.cat(list(other)).tolist() == sixth
+
+
+def test_a_loader_made_anew_with_its_sampler_has_its_order():
+    loader = DataLoader(range(20), batch_size=4, shuffle=True, seed=3)
+    other = DataLoader(range(20), batch_size=4, sampler=loader.sampler, seed=3)
+    assert torch.cat(list(other)).tolist() == torch.cat(list(loader)).tolist()

@@ -19,6 +19,8 @@ from feedline.torch.states.layout import read, with_workers, without_workers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from feedline.torch.order.seeded_sampler import SeededSampler
+
 __all__ = ["Planned", "merged_states"]
 
 # What a state keeps of a native one, and what it keeps where it is not the usual.
@@ -35,8 +37,10 @@ class Planned:
 
     Parameters
     ----------
-    samples, batch_size, shuffle, drop_last, seed, rank, world_size
+    samples, batch_size, shuffle, drop_last, seed
         As the loader has them; a `batch_size` of None yields single indices.
+    share
+        Which rank of how many.
     """
 
     def __init__(
@@ -47,9 +51,9 @@ class Planned:
         shuffle: bool,
         drop_last: bool,
         seed: int,
-        rank: int,
-        world_size: int,
+        share: tuple[int, int],
     ) -> None:
+        self.share = share
         self.single = batch_size is None
         self.size = batch_size or 1
         self.epoch = 0
@@ -63,8 +67,8 @@ class Planned:
             seed=seed,
             batch_size=self.size,
             drop_last=drop_last,
-            rank=rank,
-            world_size=world_size,
+            rank=share[0],
+            world_size=share[1],
             recipe="",
         )
         self._first = 0
@@ -72,9 +76,17 @@ class Planned:
     def __len__(self) -> int:
         return self._batches.batches(2**63)
 
-    def next_epoch(self) -> None:
-        """Move on to the next epoch, if this one was begun."""
-        if self.begun:
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was delivered of it and nothing loaded into it."""
+        return not self.begun and self.epoch == self._first == 0 and not self._only_end
+
+    def next_epoch(self, sampler: SeededSampler | None) -> None:
+        """Move on to the epoch that the sampler was told, or to the next if this one was begun."""
+        told = None if sampler is None else sampler.told()
+        if told is not None:
+            self.epoch, self._first, self.begun = told, 0, False
+        elif self.begun:
             self.epoch, self._first, self.begun = self.epoch + 1, 0, False
 
     @property

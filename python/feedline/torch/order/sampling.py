@@ -16,6 +16,8 @@ import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
+from feedline.torch.order.nesting import asked_by
+from feedline.torch.order.seeded_sampler import SeededSampler
 from feedline.torch.states.layout import Start, Stateful, state_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,22 @@ if TYPE_CHECKING:
     from feedline.torch.order.planned import Planned
 
 __all__ = ["Sampling", "caught_up", "draw_seed"]
+
+
+def _generator_of(sampler: Any) -> torch.Generator | None:  # noqa: ANN401 - any sampler
+    """Return the generator that decides its order, if it has one of its own."""
+    found = (getattr(one, "generator", None) for one in asked_by(sampler))
+    return next((one for one in found if isinstance(one, torch.Generator)), None)
+
+
+def _counts_epochs(sampler: Any) -> Any:  # noqa: ANN401 - any sampler
+    """Return who is told the epoch that decides the order, as a `DistributedSampler` is."""
+    for one in asked_by(sampler):
+        # The loader itself tells this one.
+        is_told = hasattr(one, "set_epoch") and not isinstance(one, SeededSampler)
+        if is_told and isinstance(getattr(one, "epoch", None), int):
+            return one
+    return None
 
 
 def draw_seed(generator: torch.Generator | None = None) -> int:
@@ -74,6 +92,7 @@ class Sampling:
         self._said: dict[str, Any] = said
         self._seed: int | None = said.get("seed")
         self._generator: torch.Tensor | None = said.get("generator")
+        self._epoch: int | None = said.get("epoch")
         # What was delivered: in order up to `_yielded`, and some ahead of it.
         self._yielded = start.sampler_yielded
         self._samples = int(said.get("samples_yielded", 0))
@@ -111,7 +130,7 @@ class Sampling:
         """Draw the seed of an epoch that is yet to come, now; it is used when that begins."""
         if type(self._inner) is RandomSampler and self._inner.generator is None:
             said: dict[str, Any] = {"samples_yielded": 0, "seed": draw_seed()}
-        elif isinstance(generator := getattr(self._inner, "generator", None), torch.Generator):
+        elif (generator := _generator_of(self._inner)) is not None:
             said = {"samples_yielded": 0, "generator": generator.get_state()}
         else:
             return
@@ -160,8 +179,8 @@ class Sampling:
             if self._seed is None:
                 self._seed = draw_seed()
         elif self._generator is None and isinstance(inner, (*_KNOWN, BatchSampler)):
-            generator = getattr(inner, "generator", None)
-            if isinstance(generator, torch.Generator):
+            generator = _generator_of(inner)
+            if generator is not None:
                 self._generator = generator.get_state()
 
     def _is_ours(self, said: Any) -> bool:  # noqa: ANN401 - what a state says
@@ -171,13 +190,16 @@ class Sampling:
         if isinstance(self._inner, _InfiniteConstantSampler):
             batches = type(self._sampler) is BatchSampler
             return {"samples_yielded": self._samples} if batches else None
-        if self._seed is None and self._generator is None and not self._counts_samples():
+        decided = (self._seed, self._generator, self._epoch)
+        if all(one is None for one in decided) and not self._counts_samples():
             return {"ahead": self._ahead_now()} if self._ahead else None
         said: dict[str, Any] = {"samples_yielded": self._samples}
         if self._seed is not None:
             said["seed"] = self._seed
         if self._generator is not None:
             said["generator"] = self._generator
+        if self._epoch is not None:
+            said["epoch"] = self._epoch
         if self._ahead:
             said["ahead"] = self._ahead_now()
         return said
@@ -190,7 +212,9 @@ class Sampling:
         return type(self._sampler) is BatchSampler or type(self._sampler) in _KNOWN
 
     def _size(self, index: Any) -> int:  # noqa: ANN401 - whatever the sampler yields
-        return len(index) if type(self._sampler) is BatchSampler or self._planned else 1
+        if self._planned is not None:
+            return 1 if self._planned.single else len(index)
+        return len(index) if type(self._sampler) is BatchSampler else 1
 
     def _user_states(self) -> Any:  # noqa: ANN401 - the user's
         """Return the states of samplers that have one, as of the index just drawn."""
@@ -213,6 +237,7 @@ class Sampling:
     def _begin(self) -> Iterator[Any]:
         if isinstance(self._inner, _InfiniteConstantSampler):
             return self._iterator
+        self._put_epoch()
         if type(self._sampler) is not BatchSampler and type(self._sampler) not in _KNOWN:
             return self._begin_unknown()
         items = self._begin_items()
@@ -247,6 +272,15 @@ class Sampling:
             skip = 0
         return islice(items, skip, None) if skip else items
 
+    def _put_epoch(self) -> None:
+        """Have the sampler in the epoch of the state, whatever it was told before."""
+        counts = _counts_epochs(self._sampler)
+        if counts is None:
+            return
+        if self._epoch is not None and counts.epoch != self._epoch:
+            counts.set_epoch(self._epoch)
+        self._epoch = counts.epoch
+
     def _put_generator(self, generator: torch.Generator) -> None:
         if self._generator is not None:
             generator.set_state(self._generator)
@@ -256,8 +290,8 @@ class Sampling:
         """Return the user's own iterator, put where it was or advanced to there."""
         sampler: Any = self._sampler
         items: Any = self._iterator
-        generator = getattr(sampler, "generator", None)
-        if isinstance(generator, torch.Generator):
+        generator = _generator_of(sampler)
+        if generator is not None:
             self._put_generator(generator)
         if isinstance(sampler, Stateful) or isinstance(items, Stateful):
             if isinstance(sampler, Stateful) and self._start.sampler_state is not None:

@@ -19,6 +19,7 @@ from feedline.torch.iterators.with_workers import WorkersIterator
 from feedline.torch.iterators.wrapped import as_pipeline
 from feedline.torch.order.planned import Planned
 from feedline.torch.order.sampling import Sampling, draw_seed
+from feedline.torch.order.seeded_sampler import SeededSampler, seeded_sampler
 from feedline.torch.order.seeding import Seeded, moves_global_generators
 from feedline.torch.states.bookmark import Bookmark, is_stateful
 from feedline.torch.states.layout import VERSION, About, Start, read, with_workers, without_workers
@@ -99,13 +100,18 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
             raise
 
     def _begun(self) -> _BaseDataLoaderIter:
-        book = self._bookmark
+        book, sampler = self._bookmark, self._seeded_sampler()
         book.planned = self._planned()
         if book.start is not None and book.is_loaded:
             self._check(book.start)
         elif book.planned is not None:
-            book.planned.next_epoch()
-        book.epoch = book.planned.looping if book.planned is not None else book.epoch
+            book.planned.next_epoch(sampler)
+        if book.planned is not None:
+            book.epoch = book.planned.looping
+            if sampler is not None:
+                sampler.begun(book.epoch)
+        elif sampler is not None:
+            book.epoch = sampler.coming
         self._warn_of_threads()
         iterator = super().__iter__()
         if book.planned is None:
@@ -193,21 +199,29 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
                 samples = len(self.dataset)  # type: ignore[arg-type]
         return About(samples=samples, sampler=sampler)
 
+    def _seeded_sampler(self) -> SeededSampler | None:
+        """Return who is told which epoch comes, where a seed decides the order."""
+        return None if self.seed is None else seeded_sampler(self._index_sampler)
+
     def _planned(self) -> Planned | None:
         """Return what makes the order by seed, if anything does."""
         if self.seed is None or self._has_own_sampler or self._dataset_kind != _DatasetKind.Map:
             return None
         book = self._bookmark
-        if book.planned is None:
-            world_size, rank = _get_distributed_settings()
+        world_size, rank = _get_distributed_settings()
+        share = (
+            rank if self.rank is None else self.rank,
+            world_size if self.world_size is None else self.world_size,
+        )
+        # Frameworks form their group after somebody has asked for the length.
+        if book.planned is None or (book.planned.share != share and book.planned.is_new):
             book.planned = Planned(
                 len(self.dataset),  # type: ignore[arg-type]
                 batch_size=self.batch_size,
                 shuffle=self._shuffles,
                 drop_last=self.drop_last,
                 seed=self.seed,
-                rank=rank if self.rank is None else self.rank,
-                world_size=world_size if self.world_size is None else self.world_size,
+                share=share,
             )
         return book.planned
 
@@ -238,6 +252,8 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         if planned is not None and isinstance(start.sampler_iter_state, dict):
             within = None if start.finished or start.num_yielded == 0 else about.epoch
             planned.resume(start.sampler_iter_state, within=within, force=self._forced)
+        if (sampler := self._seeded_sampler()) is not None:
+            sampler.resume(book.epoch if planned is None else planned.looping)
 
     def _check_about(self, start: Start) -> None:
         now, then = self._about(), start.about or self._about()
