@@ -211,11 +211,14 @@ def test_workers_that_are_started_draw_what_forked_ones_draw():
 def test_accelerates_loader_draws_anew_each_epoch():
     accelerate = pytest.importorskip("accelerate")
     for dataset in (noisy(), Subset(noisy(), SPLIT), ConcatDataset([noisy(), noisy()])):
-        prepared = accelerate.Accelerator(cpu=True).prepare(DataLoader(dataset, batch_size=4))
+        prepared, again = (
+            accelerate.Accelerator(cpu=True).prepare(DataLoader(dataset, batch_size=4))
+            for _ in range(2)
+        )
         first, second = epochs(prepared)
         assert numbers(first) == numbers(second)
         assert draws(first) != draws(second)
-        assert epochs(prepared) == [first, second]
+        assert epochs(again) == [first, second]
 
 
 def test_a_batch_for_torchs_loader_is_mixed_as_a_batch(folder):

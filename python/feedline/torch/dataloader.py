@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import torch.utils.data
+
 from feedline._arguments import flag, one_of, seconds, whole
+from feedline.torch.frameworks import accelerate, ray
 from feedline.torch.iterators.diary import Diary
 from feedline.torch.iterators.faults import Faults
 from feedline.torch.iterators.inline import InlineIterator
@@ -13,13 +16,13 @@ from feedline.torch.iterators.native import NativeIterator, check_settings
 from feedline.torch.iterators.processes import ProcessIterator
 from feedline.torch.iterators.threads import ThreadIterator
 from feedline.torch.iterators.wrapped import as_pipeline, is_of_pipelines, refuse_iterable
+from feedline.torch.order.seeded_sampler import SeededSampler, by_seed
 from feedline.torch.states.checkpointing import Checkpointing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from multiprocessing.context import BaseContext
 
-    import torch
     from torch.utils.data import Dataset, Sampler
     from torch.utils.data.dataloader import _BaseDataLoaderIter
     from typing_extensions import TypeVar
@@ -38,6 +41,9 @@ else:
 __all__ = ["DataLoader"]
 
 _MODES = ("process", "thread")
+
+# How processes start; whoever makes a loader anew from its settings asks for it.
+_TORCHS_CONTEXT: Any = vars(torch.utils.data.DataLoader)["multiprocessing_context"]
 
 # New arguments that take one of some words.
 _WORDS = {
@@ -175,10 +181,20 @@ class DataLoader(Checkpointing[T_co]):
         self.on_error = on_error
         self.max_errors = max_errors
         self.sample_timeout = sample_timeout
+        own_sampler = sampler is not None or batch_sampler is not None
+        by_torch, shuffles = shuffle, bool(shuffle)
+        if seed is not None and not own_sampler:
+            sampler = by_seed(
+                dataset, seed=seed, shuffle=shuffles, rank=rank, world_size=world_size
+            )
+            by_torch = shuffle if sampler is None else None
+        elif seed is not None and isinstance(sampler, SeededSampler):
+            # From a loader of ours that somebody makes anew.
+            own_sampler, shuffles = False, sampler.shuffle
         super().__init__(
             cast("Dataset[T_co]", dataset),
             batch_size,
-            shuffle,
+            by_torch,
             sampler,
             batch_sampler,
             num_workers,
@@ -210,9 +226,11 @@ class DataLoader(Checkpointing[T_co]):
             rank=rank,
             world_size=world_size,
             snapshot_every_n_steps=snapshot_every_n_steps,
-            shuffle=bool(shuffle),
-            own_sampler=sampler is not None or batch_sampler is not None,
+            shuffle=shuffles,
+            own_sampler=own_sampler,
         )
+        accelerate.keep_if_used()
+        ray.keep_if_used(self)
 
     def __setattr__(self, attr: str, val: Any) -> None:  # noqa: ANN401 - as torch has it
         if attr in _WORDS:
@@ -250,6 +268,24 @@ class DataLoader(Checkpointing[T_co]):
         """Warn, in torch's words, of more worker processes than there are cores."""
         if self.worker_mode == "process" and not is_of_pipelines(self.dataset):
             super().check_worker_number_rationality()
+
+    # ---- what Accelerate asks
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        # The first that `prepare` asks; Accelerate may have been imported after this was made.
+        accelerate.keep_if_used()
+        return False
+
+    def _context(self) -> Any:  # noqa: ANN401 - torch's
+        accelerate.warn_if_too_late()
+        return _TORCHS_CONTEXT.fget(self)
+
+    multiprocessing_context = property(_context, _TORCHS_CONTEXT.fset)
+
+    @property
+    def _new_settings(self) -> dict[str, Any]:
+        return accelerate.settings_of(self)
 
     @property
     def errors(self) -> list[SampleError]:
