@@ -159,10 +159,19 @@ def test_indices_are_checked():
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match="worker_init_fn prepares workers that run Python"):
-        DataLoader(pipeline(), worker_init_fn=print)
     with pytest.raises(ValueError, match=r"use feedline\.Loader"):
         DataLoader(feedline.mix([pipeline(), pipeline()], [1, 2]))
+
+
+def test_a_worker_init_fn_is_not_called_and_one_warning_says_so():
+    def never(number):
+        raise AssertionError
+
+    with pytest.warns(UserWarning, match="native threads: it is not called"):
+        loader = DataLoader(pipeline(), num_workers=1, worker_init_fn=never)
+    assert len(list(loader)) == 20
+    # Without workers nobody calls it, in torch either.
+    assert len(list(DataLoader(pipeline(), worker_init_fn=never))) == 20
 
 
 def test_random_functions_differ_from_epoch_to_epoch_and_repeat_with_the_seed():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import torch.utils.data
-
 from feedline._arguments import flag, one_of, seconds, whole
 from feedline.torch.frameworks import accelerate, ray
+from feedline.torch.frameworks.rebuilding import Carrying
 from feedline.torch.iterators.diary import Diary
 from feedline.torch.iterators.faults import Faults
 from feedline.torch.iterators.inline import InlineIterator
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from multiprocessing.context import BaseContext
 
+    import torch
     from torch.utils.data import Dataset, Sampler
     from torch.utils.data.dataloader import _BaseDataLoaderIter
     from typing_extensions import TypeVar
@@ -41,9 +41,6 @@ else:
 __all__ = ["DataLoader"]
 
 _MODES = ("process", "thread")
-
-# How processes start; whoever makes a loader anew from its settings asks for it.
-_TORCHS_CONTEXT: Any = vars(torch.utils.data.DataLoader)["multiprocessing_context"]
 
 # New arguments that take one of some words.
 _WORDS = {
@@ -229,7 +226,6 @@ class DataLoader(Checkpointing[T_co]):
             shuffle=shuffles,
             own_sampler=own_sampler,
         )
-        accelerate.keep_if_used()
         ray.keep_if_used(self)
 
     def __setattr__(self, attr: str, val: Any) -> None:  # noqa: ANN401 - as torch has it
@@ -269,23 +265,15 @@ class DataLoader(Checkpointing[T_co]):
         if self.worker_mode == "process" and not is_of_pipelines(self.dataset):
             super().check_worker_number_rationality()
 
-    # ---- what Accelerate asks
-
     @property
-    def _is_accelerate_prepared(self) -> bool:
-        # The first that `prepare` asks; Accelerate may have been imported after this was made.
+    def pin_memory_device(self) -> str:
+        """As torch has it. Whoever makes the loader anew asks for it, and can be told more."""
         accelerate.keep_if_used()
-        return False
+        return Carrying.of(self, self.__dict__.get("pin_memory_device", ""))
 
-    def _context(self) -> Any:  # noqa: ANN401 - torch's
-        accelerate.warn_if_too_late()
-        return _TORCHS_CONTEXT.fget(self)
-
-    multiprocessing_context = property(_context, _TORCHS_CONTEXT.fset)
-
-    @property
-    def _new_settings(self) -> dict[str, Any]:
-        return accelerate.settings_of(self)
+    @pin_memory_device.setter
+    def pin_memory_device(self, device: str) -> None:
+        self.__dict__["pin_memory_device"] = str(device)
 
     @property
     def errors(self) -> list[SampleError]:

@@ -1,12 +1,11 @@
 """Accelerate makes the loader it is given anew; this has it make ours, with all of its settings.
 
 `prepare` and `skip_first_batches` read the settings they know by name and make torch's loader, or
-torchdata's, of them. Accelerate has no place where another class could be said. So four names of
-`accelerate.data_loader` are replaced as soon as there is a loader of ours in a process that uses
-Accelerate:
+torchdata's, of them. Accelerate has no place where another class could be said. So three names of
+`accelerate.data_loader` are replaced when it reads the settings of a loader of ours for the first
+time, one of which, `pin_memory_device`, carries what torch's loader does not have:
 
-- the list of settings that are read has one more, `NEW_SETTINGS`; torch's loaders do not have it;
-- `DataLoader` makes ours where that setting is not None;
+- `DataLoader` makes ours where a setting carries something;
 - so does `DataLoaderAdapter`, what `prepare` returns, where it makes its `base_dataloader`;
 - its states of dispatched batches are put right in our way, for all layouts of a state.
 
@@ -25,9 +24,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
-from torch.utils.data import IterableDataset
 
-from feedline.torch.frameworks.rebuilding import new_settings
+from feedline.torch.frameworks.rebuilding import Carrying
 from feedline.torch.order.seeded_sampler import SeededSampler, seeded_sampler
 from feedline.torch.states.layout import read
 
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 __all__ = ["is_kept", "keep", "release"]
-
-# The name under which Accelerate reads what torch's loaders do not have.
-NEW_SETTINGS = "_new_settings"
 
 _MODULE = "accelerate.data_loader"
 
@@ -70,8 +65,6 @@ def release() -> None:
     if not _before:
         return
     module = sys.modules[_MODULE]
-    settings: dict[str, Any] = module._PYTORCH_DATALOADER_KWARGS
-    del settings[NEW_SETTINGS]
     module.DataLoader = torch.utils.data.DataLoader  # type: ignore[attr-defined]
     for name in _METHODS:
         setattr(module.DataLoaderAdapter, name, _before[name])
@@ -84,26 +77,6 @@ def keep_if_used() -> None:
     if module is None or _before or _state["released"]:
         return
     _keep(module)
-
-
-def warn_if_too_late() -> None:
-    """Say so if Accelerate is making a loader of ours anew, and could not be told in time.
-
-    That is where it was imported after the loader was made, and not its `prepare` is called but one
-    of the functions behind it. The next call finds everything in place.
-    """
-    module = sys.modules.get(_MODULE)
-    if module is None or _before or _state["released"]:
-        return
-    _keep(module)
-    # Whoever asks the property that asks this.
-    if _before and sys._getframe(2).f_globals is vars(module):
-        warnings.warn(
-            "Accelerate was imported after this DataLoader was made, and puts torch's in its "
-            "place, without worker_mode, seed and other new arguments. Import accelerate first, or "
-            "call feedline.torch.frameworks.accelerate.keep()",
-            stacklevel=4,
-        )
 
 
 def _keep(module: ModuleType) -> None:
@@ -122,8 +95,6 @@ def _keep(module: ModuleType) -> None:
                 stacklevel=4,
             )
         return
-    # Not changed in place: somebody may be reading it.
-    module._PYTORCH_DATALOADER_KWARGS = module._PYTORCH_DATALOADER_KWARGS | {NEW_SETTINGS: None}  # type: ignore[attr-defined]
     module.DataLoader = _torchs_or_ours  # type: ignore[attr-defined]
     for name, method in _METHODS.items():
         _before[name] = getattr(module.DataLoaderAdapter, name)
@@ -132,8 +103,8 @@ def _keep(module: ModuleType) -> None:
 
 def _missing(module: ModuleType) -> str:
     """Return what is not there of what is replaced or relied on; empty if all is."""
-    if not isinstance(getattr(module, "_PYTORCH_DATALOADER_KWARGS", None), dict):
-        return "it has no list of the settings it reads"
+    if "pin_memory_device" not in getattr(module, "_PYTORCH_DATALOADER_KWARGS", ()):
+        return "it does not hand on pin_memory_device"
     if not isinstance(getattr(module, "DataLoader", None), type):
         return "it does not name torch's DataLoader"
     adapter = getattr(module, "DataLoaderAdapter", None)
@@ -153,10 +124,9 @@ def _missing(module: ModuleType) -> str:
 
 def _torchs_or_ours(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any loader
     """Make a loader as `torch.utils.data.DataLoader` does, or one of ours."""
-    settings = kwargs.pop(NEW_SETTINGS, None)
-    if settings is None:
+    if not isinstance(kwargs.get("pin_memory_device"), Carrying):
         return torch.utils.data.DataLoader(*args, **kwargs)
-    return _ours(settings, *args, **kwargs)
+    return _ours(*args, **kwargs)
 
 
 def _begin_adapter(
@@ -167,8 +137,7 @@ def _begin_adapter(
     **kwargs: Any,  # noqa: ANN401 - torch's arguments
 ) -> None:
     """Begin what `prepare` returns: in place of `DataLoaderAdapter.__init__`."""
-    settings = kwargs.pop(NEW_SETTINGS, None)
-    if settings is None:
+    if not isinstance(kwargs.get("pin_memory_device"), Carrying):
         _before["__init__"](
             self,
             dataset,
@@ -178,7 +147,7 @@ def _begin_adapter(
         )
         return
     self.use_stateful_dataloader = use_stateful_dataloader
-    self.base_dataloader = _ours(settings, dataset, batch_sampler=batch_sampler, **kwargs)
+    self.base_dataloader = _ours(dataset, batch_sampler=batch_sampler, **kwargs)
     if not use_stateful_dataloader:
         # As with torch's loader, which has no state; taking one costs, and draws what comes next.
         self._update_state_dict = _nothing
@@ -213,18 +182,17 @@ def _put_right(self: Any) -> None:  # noqa: ANN401 - Accelerate's
 _METHODS = {"__init__": _begin_adapter, "adjust_state_dict_for_prefetch": _put_right}
 
 
-def _ours(settings: dict[str, Any], dataset: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+def _ours(dataset: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's, torch's arguments
     from feedline.torch.dataloader import DataLoader
 
-    settings = dict(settings)
+    carrying: Carrying = kwargs["pin_memory_device"]
     batch_sampler = kwargs.get("batch_sampler")
-    sampler = settings.pop("sampler")
-    if batch_sampler is None and "sampler" not in kwargs and sampler is not None:
+    if batch_sampler is None and "sampler" not in kwargs and carrying.sampler is not None:
         # Accelerate forgets the sampler of a loader of single samples.
-        kwargs["sampler"] = _for_all_ranks(sampler)
+        kwargs["sampler"] = _for_all_ranks(carrying.sampler)
     elif (seeded := seeded_sampler(batch_sampler)) is not None:
         kwargs["batch_sampler"] = _asking(batch_sampler, seeded, _for_all_ranks(seeded))
-    return DataLoader(dataset, **kwargs, **settings)
+    return DataLoader(dataset, **kwargs | carrying.settings)
 
 
 def _for_all_ranks(sampler: SeededSampler) -> SeededSampler:
@@ -250,10 +218,3 @@ def _asking(around: Any, old: SeededSampler, new: SeededSampler) -> Any:  # noqa
     # Also where it asks another batch sampler: here Accelerate looks whom to tell the epoch.
     around.sampler = new
     return around
-
-
-def settings_of(loader: Any) -> dict[str, Any]:  # noqa: ANN401 - one of ours
-    """Return what Accelerate must hand on from a loader of ours to the one it makes."""
-    single = loader.batch_sampler is None and not isinstance(loader.dataset, IterableDataset)
-    sampler = loader.sampler if single and isinstance(loader.sampler, SeededSampler) else None
-    return new_settings(loader) | {"sampler": sampler}

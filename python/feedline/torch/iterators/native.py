@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -59,12 +60,14 @@ def check_settings(loader: DataLoader[Any], pipeline: Pipeline) -> None:
     ValueError
         With what to do instead.
     """
-    if loader.worker_init_fn is not None:
-        msg = (
+    if loader.worker_init_fn is not None and loader.num_workers and not loader._has_warned_of_init:
+        # Frameworks pass one of their own, to seed workers, whatever the dataset is.
+        loader._has_warned_of_init = True
+        warnings.warn(
             "worker_init_fn prepares workers that run Python, and a pipeline is made by native "
-            "threads; leave it out"
+            "threads: it is not called",
+            stacklevel=5,
         )
-        raise ValueError(msg)
     if loader.collate_fn is default_collate:
         pipeline._check_loadable()
     elif loader._auto_collation and pipeline._source.batch_fields() is not None:

@@ -49,6 +49,7 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
     _kept_iterator: Any = None
     _forced = False
     _has_warned = False
+    _has_warned_of_init = False
     _has_warned_of_order = False
 
     def _init_checkpointing(

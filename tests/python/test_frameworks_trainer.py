@@ -1,0 +1,108 @@
+"""transformers' Trainer with our loader."""
+
+import numpy as np
+import pytest
+from flattened import flat
+
+import feedline
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from feedline.torch import DataLoader  # noqa: E402
+
+# The Trainer's advice.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+ROWS = np.arange(20, dtype=np.float32).reshape(20, 1)
+DATASETS = {
+    "tensors": torch.utils.data.TensorDataset(torch.from_numpy(ROWS)),
+    "pipeline": feedline.arrays(ROWS),
+}
+
+
+@pytest.fixture(params=DATASETS)
+def dataset(request):
+    return DATASETS[request.param]
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(x.flatten().int().tolist())
+        return {"loss": self.layer(x).mean()}
+
+
+def collate(samples):
+    return {"x": torch.stack([torch.as_tensor(sample[0]) for sample in samples])}
+
+
+class Given(transformers.Trainer):
+    """A Trainer that is given our loaders."""
+
+    seed = None
+
+    def get_train_dataloader(self):
+        loader = DataLoader(
+            self.train_dataset,
+            batch_size=4,
+            shuffle=True,
+            collate_fn=collate,
+            num_workers=1,
+            worker_mode="thread",
+            seed=self.seed,
+        )
+        self.loader = self.accelerator.prepare(loader)
+        return self.loader
+
+
+def trainer(kind, folder, dataset, **settings):
+    arguments = transformers.TrainingArguments(
+        folder,
+        use_cpu=True,
+        num_train_epochs=2,
+        per_device_train_batch_size=4,
+        per_device_eval_batch_size=4,
+        save_steps=7,
+        report_to=[],
+        disable_tqdm=True,
+        logging_strategy="no",
+        remove_unused_columns=False,
+        **settings,
+    )
+    made = kind(
+        Model(), arguments, train_dataset=dataset, eval_dataset=dataset, data_collator=collate
+    )
+    made.remove_callback(transformers.PrinterCallback)
+    return made
+
+
+def trained(kind, folder, dataset, *, resume=None, **settings):
+    running = trainer(kind, folder, dataset, **settings)
+    running.train(resume_from_checkpoint=resume)
+    return running
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_loader_that_it_is_given_stays_ours_and_is_gone_on_with(tmp_path, dataset, seed):
+    kind = type("Seeded", (Given,), {"seed": seed})
+    first = trained(kind, tmp_path, dataset)
+    base = first.loader.base_dataloader
+    assert (type(base), base.worker_mode, base.seed) == (DataLoader, "thread", seed)
+    assert base.stats()["batches"] == 10
+    whole = first.model.seen
+    assert sorted(flat(whole[:5])) == sorted(flat(whole[5:])) == list(range(20))
+    assert whole[:5] != whole[5:]
+    second = trained(kind, tmp_path, dataset, resume=str(tmp_path / "checkpoint-7"))
+    assert second.model.seen == whole[7:]
+
+
+def test_with_a_seed_epochs_are_those_of_the_loader_alone(tmp_path, dataset):
+    first = trained(type("Seeded", (Given,), {"seed": 3}), tmp_path, dataset)
+    alone = DataLoader(dataset, batch_size=4, shuffle=True, seed=3, collate_fn=collate)
+    epochs = [batch["x"].flatten().int().tolist() for _ in range(2) for batch in alone]
+    assert first.model.seen == epochs
