@@ -71,6 +71,14 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch(out):
     assert accuracies(text)[-1] > LEARNED
 
 
+def test_accelerate_goes_on_in_the_middle_of_an_epoch(out):
+    text = said(out, "train_accelerate")
+    assert "prepare keeps feedline.torch.dataloader" in text
+    assert "stopped after step 22 of 36, 14 more after resuming" in text
+    assert "the losses of a run in one go, bit by bit" in text
+    assert accuracies(text)[-1] > LEARNED
+
+
 def test_a_killed_training_uses_each_photograph_once(out):
     text = said(out, "resume", "--seed", "1")
     assert text.count("killed after step") == 2

@@ -97,6 +97,12 @@ def test_ranks_that_are_known_only_after_the_loader_was_asked_count(ranks):
     assert sorted(flat(ranks[0]["early"] + ranks[1]["early"])) == list(range(SAMPLES))
 
 
+def test_accelerate_gathers_each_sample_once_where_ranks_share_unevenly(ranks):
+    for rank in ranks:
+        for gathered in rank["gathered"]:
+            assert sorted(flat(gathered)) == list(range(21))
+
+
 def test_lightning_validates_each_sample_once(ranks, dataset, seed):
     seen = [rank[f"lightning {dataset} {seed}"]["validated"] for rank in ranks]
     assert sorted(flat(seen[0] + seen[1])) == list(range(SAMPLES))

@@ -112,6 +112,16 @@ def by_accelerate(name, seed, **config):
     return told(loader.base_dataloader, *epochs, resumed=resumed, skipped=skipped)
 
 
+def gathered(seed):
+    """What `gather_for_metrics` returns of 21 samples, which two ranks cannot share evenly."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True)
+    loader = DataLoader(list(range(21)), batch_size=4, shuffle=True, seed=seed)
+    prepared = accelerator.prepare(loader)
+    return [accelerator.gather_for_metrics(batch).tolist() for batch in prepared]
+
+
 def by_lightning(name, seed, folder):
     import lightning.pytorch as lightning
 
@@ -225,7 +235,7 @@ def main(folder):
     assert len(early) == SAMPLES // 4
     torch.distributed.init_process_group("gloo")
     assert len(early) == SAMPLES // 8
-    answers = {"early": batches(early)}
+    answers = {"early": batches(early), "gathered": [gathered(None), gathered(7)]}
     for name in DATASETS:
         for seed in (None, 7):
             answers[f"torch {name} {seed}"] = by_torch(name, seed)
