@@ -17,6 +17,7 @@ import atexit
 
 from feedline import errors
 from feedline._feedline import Array, __version__, close_all
+from feedline.auto import Auto
 from feedline.checkpoints import atomic_write, merge_states
 from feedline.gallery import Gallery
 from feedline.huggingface import huggingface
@@ -39,6 +40,7 @@ from feedline.token_shards import tokens
 
 __all__ = [
     "Array",
+    "Auto",
     "Gallery",
     "Images",
     "Loader",

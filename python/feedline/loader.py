@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from feedline import notebook, ranks
-from feedline._arguments import flag, one_of, seconds, size, whole
+from feedline._arguments import LARGEST, flag, one_of, seconds, size, whole
 from feedline._feedline import NativeLoader
+from feedline.auto import auto_settings
 from feedline.iterables import check_order
 from feedline.pipeline import check_pipeline
 from feedline.sampling import AskedSampler, order_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from typing_extensions import TypeVar
 
+    from feedline.auto import AutoOr
     from feedline.errors import SampleError
     from feedline.pipeline import Pipeline
     from feedline.stats import Stats
@@ -95,7 +97,9 @@ class Loader(Generic[Batch]):
         What every random decision depends on.
     num_workers
         Threads that make samples. ``None``: one less than the cores this process may use, at least
-        one. 0: the caller makes them.
+        one. 0: the caller makes them. ``"auto"`` (or `feedline.Auto`): a controller adds threads
+        while it measures that this is faster, never more that compute than there are cores, and
+        parks those that the loop does not need; `stats` and `explain` say what it did, and why.
     drop_last
         Leave out the last batch if it is short.
     pad_last
@@ -113,12 +117,14 @@ class Loader(Generic[Batch]):
         unless `memory` is given. Where that leaves 2, the batch in your hands is one of them,
         unless workers are many for so few samples. Batches that cost little (up to a tenth of a
         millisecond, and some kilobytes) are begun up to 16 times as many, at most an epoch ahead.
-        Say how many if the data changes between epochs.
+        Say how many if the data changes between epochs. ``"auto"`` (or `feedline.Auto`): a
+        controller reads further ahead while it measures that this is faster, within `memory`.
     memory
         Bytes that everything not yet delivered may take, as a number or such as ``"500MiB"``:
         batches, values of varying length, loaded bytes, idle blocks. Besides, each worker has the
         sample it is at (and what a function of yours has returned), and shards that are streamed
-        have their `buffer`. ``None``: 2 GiB, or one batch if that is more.
+        have their `buffer`. ``None``: 2 GiB, or a quarter of what this process may use (cgroups
+        included) if that is less; one batch if that is more.
     on_error
         ``"raise"``: a batch with a sample that cannot be made raises `feedline.errors.SampleError`;
         iteration goes on after it. ``"skip"``: the batch is shorter. ``"replace"``: another sample
@@ -201,12 +207,12 @@ class Loader(Generic[Batch]):
         buckets: str | ArrayLike | None = None,
         bucket_batches: int = 4,
         seed: int = 0,
-        num_workers: int | None = None,
+        num_workers: int | AutoOr | None = None,
         drop_last: bool = False,
         pad_last: bool = False,
         order: Literal["planned", "ready"] = "planned",
         window: int = 8,
-        prefetch: int | None = None,
+        prefetch: int | AutoOr | None = None,
         memory: int | str | None = None,
         on_error: Literal["raise", "skip", "replace"] = "raise",
         max_errors: int | None = None,
@@ -264,10 +270,8 @@ class Loader(Generic[Batch]):
         window = whole("window", window, 1)
         if ready:
             settings["window"] = window
-        if num_workers is not None:
-            settings["num_workers"] = whole("num_workers", num_workers, 0, 4096)
-        if prefetch is not None:
-            settings["prefetch"] = whole("prefetch", prefetch, 1)
+        settings |= auto_settings("num_workers", num_workers, 0, 4096)
+        settings |= auto_settings("prefetch", prefetch, 1, LARGEST)
         if memory is not None:
             settings["memory"] = size("memory", memory)
         if max_errors is not None:

@@ -6,10 +6,13 @@ from typing import Literal, TypedDict
 
 __all__ = [
     "BatchTimes",
+    "Change",
     "ConsumerStats",
+    "ControlStats",
     "MemoryStats",
     "PaddedStats",
     "SeriesPoint",
+    "Setting",
     "StageStats",
     "Stats",
     "StealStats",
@@ -102,6 +105,29 @@ class PaddedStats(TypedDict):
     places: int
 
 
+class Setting(TypedDict):
+    """What a controller moves."""
+
+    workers: int
+    prefetch: int
+
+
+# `from` is a word of Python's.
+Change = TypedDict("Change", {"at_ns": int, "from": Setting, "to": Setting, "why": str})
+
+
+class ControlStats(TypedDict):
+    """What a controller did: ``num_workers="auto"``, ``prefetch="auto"``."""
+
+    setting: Setting
+    most_workers: int
+    most_prefetch: int
+    cores: int
+    stays: str
+    changes: list[Change]
+    changed: int
+
+
 class Stats(TypedDict):
     """What a loader has done so far, and where the time went."""
 
@@ -125,4 +151,5 @@ class Stats(TypedDict):
     memory: MemoryStats
     padded: PaddedStats
     prefetch: int
+    control: ControlStats | None
     ready: int

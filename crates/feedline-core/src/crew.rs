@@ -12,9 +12,12 @@ use crate::measure::tally::Idle;
 use crate::sync::lock_std as lock;
 use crate::work::{Local, Ran};
 
+mod control;
 mod cores;
+mod seats;
 
 pub use cores::usable_cores;
+pub(crate) use seats::Seats;
 
 /// How long dropping a loader waits for threads that hang in user code.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -53,6 +56,8 @@ enum Duty {
     Build,
     /// Minds the time limit.
     Watch,
+    /// Decides how many work.
+    Control,
 }
 
 impl Crew {
@@ -63,7 +68,7 @@ impl Crew {
         limit: Option<Duration>,
     ) -> Result<Crew, BuildError> {
         let crew = Crew { roll: Arc::new(Roll::new(limit)) };
-        let (workers, io_workers) = (engine.workers, engine.io_workers);
+        let (workers, io_workers) = (engine.hired(), engine.io_workers);
         let takers = if io_workers > 0 { io_workers } else { workers };
         let builders = if io_workers > 0 { workers } else { 0 };
         let watches = engine.runner.maker.is_limited.then_some((usize::MAX, Duty::Watch, false));
@@ -71,7 +76,8 @@ impl Crew {
             .chain(std::iter::repeat_n(Duty::Build, builders))
             .enumerate()
             .map(|(worker, duty)| (worker, duty, pin))
-            .chain(watches);
+            .chain(watches)
+            .chain(engine.control.is_some().then_some((usize::MAX, Duty::Control, pin)));
         for (worker, duty, pin) in duties {
             if let Err(source) = hire(&crew.roll, engine, worker, duty, pin) {
                 engine.stop(None);
@@ -117,6 +123,7 @@ fn hire(
         Duty::Jobs => format!("feedline-{worker}"),
         Duty::Build => format!("feedline-b{worker}"),
         Duty::Watch => "feedline-watch".into(),
+        Duty::Control => "feedline-control".into(),
     };
     let present = Present::new(roll, worker);
     let engine = Arc::clone(engine);
@@ -128,7 +135,7 @@ fn hire(
         if duty == Duty::Build || engine.io_workers == 0 {
             cores::stand_back();
         }
-        if pin {
+        if pin && worker != usize::MAX {
             cores::pin_to(worker);
         }
         // User code's panics are caught at the sample, so one that comes here is a fault of ours; the consumer
@@ -137,6 +144,7 @@ fn hire(
             Duty::Jobs => take_jobs(&engine, worker),
             Duty::Build => build(&engine, worker),
             Duty::Watch => watch(&engine, &present.roll),
+            Duty::Control => control::control(&engine, &present.roll, pin),
         }));
         if let Err(panic) = ended {
             engine.stop(Some(Panicked::from_payload(&*panic).0.into()));
@@ -190,13 +198,23 @@ impl Drop for Present {
 
 fn take_jobs(engine: &Engine, worker: usize) {
     let mut local = Local::new(worker);
+    let tally = &engine.runner.tallies[worker];
+    tally.thread.store(control::this_thread(), Ordering::Relaxed);
     loop {
+        if let Some(control) = &engine.control
+            && control.seats.is_parked(worker)
+        {
+            engine.gate.wake_workers();
+            control.seats.park(worker);
+            continue;
+        }
         match engine.step(&mut local) {
             Stepped::Worked => {}
             Stepped::Idle(ticket, why) => {
-                let since = Instant::now();
+                let since_ns = engine.gate.now_ns();
+                tally.rests(why, since_ns);
                 engine.gate.rest(ticket);
-                engine.runner.tallies[worker].idle(why, since.elapsed().as_nanos() as u64);
+                tally.rested(why, engine.gate.now_ns().saturating_sub(since_ns));
             }
             Stepped::Stopped | Stepped::Retired => return,
         }
@@ -219,7 +237,7 @@ fn build(engine: &Engine, worker: usize) {
         }
         let since = Instant::now();
         runner.handoff.wait(ticket);
-        runner.tallies[worker].idle(Idle::WithoutWork, since.elapsed().as_nanos() as u64);
+        runner.tallies[worker].rested(Idle::WithoutWork, since.elapsed().as_nanos() as u64);
     }
 }
 
@@ -245,7 +263,7 @@ fn replace(engine: &Arc<Engine>, roll: &Arc<Roll>, worker: usize) {
     let duty = if builds { Duty::Build } else { Duty::Jobs };
     let Err(error) = hire(roll, engine, worker, duty, false) else { return };
     let same_duty = match (builds, engine.io_workers) {
-        (false, 0) | (true, _) => engine.workers,
+        (false, 0) | (true, _) => engine.hired(),
         (false, io_workers) => io_workers,
     };
     let gone = if builds {

@@ -34,9 +34,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::control::Controller;
+use crate::crew::Seats;
 use crate::deliver::{BatchResult, OrderLog};
 use crate::error::BuildError;
 use crate::flow::{Flow, Gate, Ticket};
+use crate::measure::consumption::Consumption;
 use crate::measure::tally::Idle;
 use crate::open::{Opened, Opener};
 use crate::plan::{Order, Plan};
@@ -50,6 +53,7 @@ pub(crate) struct Engine {
     pub(crate) pipeline: PipelineIdentity,
     /// The samples of the largest batch that blocks are made for.
     pub(crate) rows: u64,
+    /// How many workers there are, or may be.
     pub(crate) workers: usize,
     pub(crate) io_workers: usize,
     /// Whether jobs may be held back for want of bytes.
@@ -59,6 +63,15 @@ pub(crate) struct Engine {
     pub(crate) opener: Opener,
     pub(crate) runner: Runner,
     pub(crate) orphans: Orphans,
+    pub(crate) consumption: std::sync::Mutex<Consumption>,
+    /// Where the number of workers, or the read-ahead, may change.
+    pub(crate) control: Option<Control>,
+}
+
+/// Who decides how many work, and where the others are parked.
+pub(crate) struct Control {
+    pub(crate) controller: std::sync::Mutex<Controller>,
+    pub(crate) seats: Seats,
 }
 
 /// Workers that are gone for good: others take the jobs that the policy has for them.
@@ -82,6 +95,16 @@ pub(crate) enum Stepped {
 }
 
 impl Engine {
+    /// How many workers there are, those that are parked included.
+    pub(crate) fn hired(&self) -> usize {
+        self.control.as_ref().map_or(self.workers, |control| control.seats.hired())
+    }
+
+    /// How many workers work.
+    pub(crate) fn active(&self) -> usize {
+        self.control.as_ref().map_or(self.workers, |control| control.seats.open())
+    }
+
     /// One step of a worker that does all stages, or only loads if there are workers for the rest.
     pub(crate) fn step(&self, local: &mut Local) -> Stepped {
         let ticket = self.gate.ticket();
@@ -130,6 +153,9 @@ impl Engine {
         self.orphans.any.store(true, Ordering::Relaxed);
         let gone = workers.len();
         drop(workers);
+        if let Some(control) = &self.control {
+            control.seats.open_all();
+        }
         self.gate.wake_workers();
         gone
     }
@@ -189,6 +215,9 @@ impl Engine {
     pub(crate) fn stop(&self, panicked: Option<Arc<str>>) {
         self.gate.stop(panicked, |flow| self.clear(flow));
         self.runner.handoff.close();
+        if let Some(control) = &self.control {
+            control.seats.stop();
+        }
         self.runner.maker.watchlist.close();
     }
 

@@ -45,6 +45,7 @@
 //! `feedline` crate, which has all of it.
 
 mod assemble;
+pub mod control;
 mod crew;
 mod deliver;
 mod engine;

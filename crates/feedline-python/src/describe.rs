@@ -64,6 +64,12 @@ pub(crate) fn describe(
     if let Some(threads) = settings.get_if("num_workers")? {
         builder = builder.workers(threads);
     }
+    if let Some(most) = settings.get_if::<usize>("auto_num_workers")? {
+        builder = builder.auto_workers((most > 0).then_some(most));
+    }
+    if let Some(most) = settings.get_if::<usize>("auto_prefetch")? {
+        builder = builder.auto_prefetch((most > 0).then_some(most));
+    }
     if let Some(threads) = settings.get_if("io_workers")? {
         builder = builder.io_workers(threads);
     }

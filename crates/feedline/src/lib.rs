@@ -72,7 +72,7 @@ pub use feedline_core::{
     LoaderBuilder, MakePolicy, Memory, MemoryStats, Next, OnError, Order, OrderLog, OutOfMemory,
     PaddedStats, PageLock, Pass, Plan, PolicyKind, Position, Ragged, Sample, SampleError,
     SampleIndex, SampleKey, SampleView, Samples, Scratch, SeriesPoint, Stage, StageStats, State,
-    StateError, StatePart, Stats, Steals, Times, WorkerStats, WriteError, WrongType, plan,
+    StateError, StatePart, Stats, Steals, Times, WorkerStats, WriteError, WrongType, control, plan,
     schedule, simulate, usable_cores,
 };
 #[cfg(feature = "cuda")]

@@ -23,12 +23,16 @@ pub struct LoaderBuilder {
     pub(super) boundary: Boundary,
     pub(super) rank: (u64, u64),
     pub(super) workers: Option<usize>,
+    /// How many workers the controller may have, if it decides that; 0: as many as make sense.
+    pub(super) auto_workers: Option<usize>,
     pub(super) io_workers: usize,
     pub(super) pin: bool,
     pub(super) policy: Box<dyn Fn(usize) -> Arc<dyn Policy<Work>> + Send>,
     /// Whether the policy orders by cost.
     pub(super) by_cost: bool,
     pub(super) prefetch: Option<usize>,
+    /// The same for the read-ahead.
+    pub(super) auto_prefetch: Option<usize>,
     pub(super) frugal: bool,
     pub(super) bunch: Option<usize>,
     pub(super) memory: Option<u64>,
@@ -60,11 +64,13 @@ impl LoaderBuilder {
             boundary: Boundary::Keep,
             rank: (0, 1),
             workers: None,
+            auto_workers: None,
             io_workers: 0,
             pin: false,
             policy: Box::new(|workers| PolicyKind::default().make(workers)),
             by_cost: PolicyKind::default().wants_costs(),
             prefetch: None,
+            auto_prefetch: None,
             frugal: false,
             bunch: None,
             memory: None,
@@ -128,6 +134,15 @@ impl LoaderBuilder {
         self
     }
 
+    /// Let a controller decide how many threads make samples, while they do: it begins with
+    /// [`workers`](LoaderBuilder::workers), adds some where that is measured to be faster, and parks those that are not
+    /// needed. Never more than `most`, nor more that compute than there are cores; `None`: 64, or four
+    /// per core if that is more. What is delivered does not depend on it. [`Loader::stats`] says what it did, and why.
+    pub fn auto_workers(mut self, most: Option<usize>) -> Self {
+        self.auto_workers = Some(most.unwrap_or(0));
+        self
+    }
+
     /// Threads that only load, so that many reads can be under way while few cores compute. Default
     /// 0: each worker does all stages of a sample.
     pub fn io_workers(mut self, threads: usize) -> Self {
@@ -159,6 +174,14 @@ impl LoaderBuilder {
         self
     }
 
+    /// Let a controller decide how many batches may be begun ahead: it begins with
+    /// [`prefetch`](LoaderBuilder::prefetch), and reads further ahead where that is measured to be faster, within
+    /// [`memory`](LoaderBuilder::memory), and never more than `most`; `None`: 64, and enough for all workers.
+    pub fn auto_prefetch(mut self, most: Option<usize>) -> Self {
+        self.auto_prefetch = Some(most.unwrap_or(0));
+        self
+    }
+
     /// Two batches ahead, of which the one in the user's hands is one.
     #[cfg(loom)]
     pub(crate) fn frugal(mut self) -> Self {
@@ -174,7 +197,8 @@ impl LoaderBuilder {
     }
 
     /// How many bytes may be on their way: batches that are not delivered, values and loaded bytes that are not in a
-    /// batch yet, blocks that wait to be used again. Default 2 GiB, or one batch if that is more. Besides, each worker has
+    /// batch yet, blocks that wait to be used again. Default: 2 GiB, or a quarter of what this process may use
+    /// if that is less; one batch if that is more. Besides, each worker has
     /// the sample that it is at.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);

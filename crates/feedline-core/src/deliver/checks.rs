@@ -50,8 +50,11 @@ impl LoaderBuilder {
         if self.sample_timeout.is_some_and(|limit| limit.is_zero()) {
             return zero("sample_timeout");
         }
-        for (setting, threads) in [("workers", self.workers), ("io_workers", Some(self.io_workers))]
-        {
+        for (setting, threads) in [
+            ("workers", self.workers),
+            ("auto_workers", self.auto_workers),
+            ("io_workers", Some(self.io_workers)),
+        ] {
             if let Some(got) = threads.filter(|threads| *threads > MOST_THREADS) {
                 let (got, limit) = (got as u64, MOST_THREADS as u64);
                 return Err(BuildError::TooLarge { setting, got, limit });
@@ -64,6 +67,32 @@ impl LoaderBuilder {
                 got: self.batch_size,
                 limit,
             });
+        }
+        let auto = [("auto_workers", self.auto_workers), ("auto_prefetch", self.auto_prefetch)];
+        for (first, most) in auto {
+            if most.is_none() {
+                continue;
+            }
+            if self.workers == Some(0) {
+                let why = "without workers there is nothing to decide; begin with at least 1";
+                return Err(BuildError::Conflict { first, second: "workers = 0", why });
+            }
+            if self.io_workers > 0 {
+                let why = "it counts workers that do all stages; leave io_workers out";
+                return Err(BuildError::Conflict { first, second: "io_workers", why });
+            }
+        }
+        if let (Some(most @ 1..), Some(got)) = (self.auto_workers, self.workers)
+            && got > most
+        {
+            let (got, limit) = (got as u64, most as u64);
+            return Err(BuildError::TooLarge { setting: "workers", got, limit });
+        }
+        if let (Some(most @ 1..), Some(got)) = (self.auto_prefetch, self.prefetch)
+            && got > most
+        {
+            let (got, limit) = (got as u64, most as u64);
+            return Err(BuildError::TooLarge { setting: "prefetch", got, limit });
         }
         let inline = self.workers == Some(0);
         if inline && self.sample_timeout.is_some() {

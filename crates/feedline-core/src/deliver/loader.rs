@@ -25,7 +25,7 @@ use crate::engine::{Engine, Stepped};
 use crate::error::{BuildError, Error, SampleError};
 use crate::flow::{Answer, Flow, Taken};
 use crate::measure::BatchTimes;
-use crate::measure::consumption::{Consumption, Delivered};
+use crate::measure::consumption::Delivered;
 use crate::plan::{Order, Plan};
 use crate::process::Process;
 use crate::state::{Segment, State, StateError};
@@ -62,7 +62,6 @@ use super::{BatchResult, Epoch, OrderLog};
 pub struct Loader {
     pub(super) engine: Arc<Engine>,
     crew: Crew,
-    pub(super) consumption: Mutex<Consumption>,
     turnstile: Mutex<Local>,
     home: Process,
     /// Tells its tokens from another loader's.
@@ -100,7 +99,6 @@ impl Loader {
         Loader {
             engine,
             crew,
-            consumption: Mutex::new(Consumption::new()),
             turnstile: Mutex::new(Local::new(0)),
             home: Process::this(),
             number: LOADERS.fetch_add(1, Ordering::Relaxed),
@@ -122,7 +120,7 @@ impl Loader {
             return EpochToken { loader: self.number, token: 0 };
         }
         let token = self.engine.begin_epoch();
-        lock(&self.consumption).begun(self.engine.gate.now_ns());
+        lock(&self.engine.consumption).begun(self.engine.gate.now_ns());
         EpochToken { loader: self.number, token }
     }
 
@@ -192,7 +190,7 @@ impl Loader {
     /// The consumer came back for more. Returns when.
     fn ask(&self) -> u64 {
         let asked_ns = self.engine.gate.now_ns();
-        lock(&self.consumption).asked(asked_ns);
+        lock(&self.engine.consumption).asked(asked_ns);
         asked_ns
     }
 
@@ -250,7 +248,7 @@ impl Loader {
         let times = BatchTimes { shelved_ns: taken_ns.saturating_sub(finished_ns), ..times };
         let left_ns = self.engine.gate.now_ns();
         let note = Delivered { asked_ns, taken_ns, left_ns, times, samples, bytes, shelved: ready };
-        lock(&self.consumption).delivered(note);
+        lock(&self.engine.consumption).delivered(note);
         result
     }
 
@@ -322,10 +320,10 @@ impl Loader {
         self.engine.runner.schema().fields()
     }
 
-    /// How many threads make samples; 0 means the caller does.
+    /// How many threads make samples, at present; 0 means the caller does.
     #[must_use]
     pub fn workers(&self) -> usize {
-        self.engine.workers
+        self.engine.active()
     }
 
     /// Samples of delivered batches that could not be made, in the order of delivery (the first 10,000 are

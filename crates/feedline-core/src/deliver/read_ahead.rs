@@ -43,7 +43,7 @@ impl LoaderBuilder {
                     && schema.variable() == 0
                     && self.alters.is_empty() =>
             {
-                match self.prefetch {
+                match self.prefetch.filter(|_| self.auto_prefetch.is_none()) {
                     Some(prefetch) => Bunch::new(layout.bytes, prefetch as u64, 1),
                     None => Bunch::new(layout.bytes, plan.batches(), prefetch),
                 }

@@ -15,9 +15,11 @@ impl Loader {
     pub fn stats(&self) -> Stats {
         let engine = &self.engine;
         let runner = &engine.runner;
-        let tallies = runner.tallies.iter().map(|tally| (tally, tally.stages()));
+        let hired = engine.hired() + engine.io_workers;
+        let hired = hired.clamp(1, runner.tallies.len());
+        let tallies = runner.tallies[..hired].iter().map(|tally| (tally, tally.stages()));
         let mut totals = [const { None }; 3];
-        let mut workers = Vec::with_capacity(runner.tallies.len());
+        let mut workers = Vec::with_capacity(hired);
         for (worker, (tally, stages)) in tallies.enumerate() {
             workers.push(WorkerStats {
                 worker,
@@ -43,7 +45,7 @@ impl Loader {
         let (memory, prefetch, ready) =
             engine.gate.look(|flow| (flow.memory(), flow.read_ahead(), flow.ready()));
         let now_ns = engine.gate.now_ns();
-        let mut consumed = lock(&self.consumption);
+        let mut consumed = lock(&engine.consumption);
         consumed.fold();
         Stats {
             elapsed_ns: consumed.begun_ns.map_or(0, |begun| now_ns.saturating_sub(begun)),
@@ -73,6 +75,7 @@ impl Loader {
             },
             prefetch,
             ready,
+            control: engine.control.as_ref().map(|control| lock(&control.controller).stats()),
             is_iterated: runner.maker.dataset.iterable().is_some(),
         }
     }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 
 use crate::assemble::{Assembler, BatchLayout, Composer, Depot, Pool, Schema, block_size};
-use crate::crew::usable_cores;
-use crate::engine::{Engine, Orphans};
+use crate::control::{Bounds, Controller, Setting, memory_limit};
+use crate::crew::{Seats, usable_cores};
+use crate::engine::{Control, Engine, Orphans};
 use crate::error::BuildError;
 use crate::flow::{Flow, Gate, Ledger, Rules};
+use crate::measure::consumption::Consumption;
 use crate::measure::tally::Tally;
 use crate::open::{Iterating, Opener};
 use crate::plan::Plan;
@@ -43,7 +45,7 @@ impl LoaderBuilder {
         let layout = self.layout(&schema, &plan)?;
         let batch = layout.as_ref().map_or(0, |layout| layout.bytes);
         let block = if layout.is_some() { block_size(batch).unwrap_or(usize::MAX) } else { 0 };
-        let budget = self.memory.unwrap_or(LoaderBuilder::DEFAULT_MEMORY).max(block as u64);
+        let budget = self.memory.unwrap_or_else(usual_memory).max(block as u64);
         let pipeline = PipelineIdentity::new(schema.fields(), &self.recipe);
         let start = match &self.resume {
             Some((state, forced)) => state.fit(&plan, &pipeline, *forced)?,
@@ -61,9 +63,13 @@ impl LoaderBuilder {
             Delivery::Ready { window } => Some(window as u64),
         };
         let (prefetch, frugal) = self.read_ahead(workers, batch as u64);
+        let sample_bytes = batch as u64 / self.batch_size.max(1);
+        let control = self.control(Setting { workers, prefetch }, budget, sample_bytes);
+        let most = control.as_ref().map_or(workers, |(_, most)| *most);
         let rules = Rules {
             prefetch,
-            elastic: (self.prefetch.is_none() && workers > 0) || self.bunch.is_some(),
+            elastic: (workers > 0 && (self.prefetch.is_none() || self.auto_prefetch.is_some()))
+                || self.bunch.is_some(),
             frugal,
             bunch: self.bunch(workers, prefetch, &schema, layout.as_ref(), &plan),
             budget,
@@ -83,9 +89,15 @@ impl LoaderBuilder {
         let pool = Pool::new(budget, Arc::clone(&ledger), self.page_lock);
         let composer =
             window.map(|_| Arc::new(Composer::new(course, self.batch_size, keeps_parcels, ledger)));
-        let takers = if self.io_workers > 0 { self.io_workers } else { workers }.max(1);
+        let takers = if self.io_workers > 0 { self.io_workers } else { most }.max(1);
         let threads = takers + if self.io_workers > 0 { workers } else { 0 };
         let policy = (self.policy)(takers);
+        if self.auto_workers.is_some() && !policy.anyone_may_take() {
+            let why = "it deals work out to workers beforehand, which may be parked; use `steal`, `central` or one that \
+                       orders by cost";
+            return Err(BuildError::Conflict { first: "auto_workers", second: "policy", why });
+        }
+        policy.set_workers(if self.io_workers > 0 { takers } else { workers });
         let by_cost = self.by_cost;
         let costs = Arc::new(Costs::new(plan.dataset_len(), by_cost));
         // Kept for reuse, beside what is booked: a few hundredths of the budget.
@@ -155,7 +167,7 @@ impl LoaderBuilder {
         Ok(Arc::new(Engine {
             pipeline,
             rows: self.batch_size.min(plan.samples()),
-            workers,
+            workers: most,
             io_workers: self.io_workers,
             holds_jobs: loose,
             gate,
@@ -163,7 +175,27 @@ impl LoaderBuilder {
             opener,
             runner,
             orphans: Orphans::default(),
+            consumption: std::sync::Mutex::new(Consumption::new()),
+            control: control.map(|(control, _)| control),
         }))
+    }
+
+    /// What decides the number of workers and the read-ahead, if anything does, and how many workers there may be.
+    fn control(&self, start: Setting, budget: u64, sample_bytes: u64) -> Option<(Control, usize)> {
+        self.auto_workers.or(self.auto_prefetch)?;
+        let cores = usable_cores();
+        // Each worker has a sample in hand, besides what is booked.
+        let fits = budget / 8 / sample_bytes.max(1);
+        let fits = usize::try_from(fits).unwrap_or(usize::MAX).max(cores);
+        let most = |most: usize| if most > 0 { most } else { (4 * cores).max(64).min(fits) };
+        let workers = self.auto_workers.map(|given| most(given).max(start.workers));
+        let seats = workers.unwrap_or(start.workers);
+        let for_all = 1 + (2 * seats as u64).div_ceil(self.batch_size) as usize;
+        let most = |most: usize| if most > 0 { most } else { for_all.max(64) };
+        let prefetch = self.auto_prefetch.map(|given| most(given).max(start.prefetch));
+        let bounds = Bounds { cores, workers, prefetch, batch_size: self.batch_size };
+        let controller = std::sync::Mutex::new(Controller::new(bounds, start));
+        Some((Control { controller, seats: Seats::new(start.workers) }, seats))
     }
 
     /// Where the fixed fields of a full batch are; `None` if there are none, or another way to put batches together.
@@ -175,7 +207,7 @@ impl LoaderBuilder {
             .as_ref()
             .and_then(|layout| rows.checked_mul(SLOT_BYTES)?.checked_add(layout.bytes));
         let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
-        let limit = machine_memory().unwrap_or(u64::MAX);
+        let limit = memory_limit().unwrap_or(u64::MAX);
         if bytes > limit {
             return Err(BuildError::MachineTooSmall { batch: bytes, memory: limit });
         }
@@ -187,22 +219,14 @@ impl LoaderBuilder {
             }
             too_large => {
                 let batch = too_large.map_or(u64::MAX, |layout| layout.bytes as u64);
-                let budget = self.memory.unwrap_or(LoaderBuilder::DEFAULT_MEMORY);
+                let budget = self.memory.unwrap_or_else(usual_memory);
                 Err(BuildError::BudgetTooSmall { batch, budget })
             }
         }
     }
 }
 
-/// The bytes of memory that the machine has, where it tells.
-fn machine_memory() -> Option<u64> {
-    #[cfg(unix)]
-    {
-        // SAFETY: `sysconf` only reads.
-        let (pages, bytes) =
-            unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-        u64::try_from(pages).ok()?.checked_mul(u64::try_from(bytes).ok()?)
-    }
-    #[cfg(not(unix))]
-    None
+/// The byte budget where nobody says: no more than a quarter of what there is.
+fn usual_memory() -> u64 {
+    LoaderBuilder::DEFAULT_MEMORY.min(memory_limit().unwrap_or(u64::MAX) / 4)
 }

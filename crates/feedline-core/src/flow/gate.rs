@@ -215,6 +215,13 @@ impl<T, J> Gate<T, J> {
         self.workers.notify(usize::MAX);
     }
 
+    /// Reads so many batches ahead from now on.
+    pub(crate) fn set_prefetch(&self, batches: usize) {
+        let mut flow = lock(&self.flow);
+        let effects = flow.set_prefetch(batches);
+        self.carry_out(flow, effects);
+    }
+
     /// Which batch may be opened.
     pub(crate) fn open(&self) -> Opening {
         lock(&self.flow).open()

@@ -43,6 +43,7 @@
 //! | `reserve`, `unreserve` | worker | a large value of varying length is being made; idle bytes make way for it | – |
 //! | `took`, `freed`, `returned`, `evicted` | pool | bytes change their column; a delivered block lets a batch go | who wants bytes; as for `ask` |
 //! | `cancel`, `load` | consumer | a new generation of which nothing is wanted yet | whoever waits |
+//! | `set_prefetch` | controller | the read-ahead; what was opened beyond a shorter one stays open | all |
 //! | `stop` | anybody | nothing is accepted any more | all |
 //!
 //! # Why delivery goes on
@@ -375,6 +376,17 @@ impl<T, J> Flow<T, J> {
         let batches = buffer.into_iter().flatten().map(|finished| finished.batch).collect();
         let held = std::mem::take(&mut self.held).into_values().collect();
         Effects { wake_consumer: true, dropped: (batches, held), ..Effects::default() }
+    }
+
+    /// Reads so many batches ahead from now on, or bunches of them. Fewer than before are reached as batches are let go.
+    pub(crate) fn set_prefetch(&mut self, batches: usize) -> Effects<T, J> {
+        if batches == self.rules.prefetch {
+            return Effects::default();
+        }
+        // Being frugal is for two batches and no more.
+        self.rules.frugal &= batches < self.rules.prefetch;
+        self.rules.prefetch = batches.max(1);
+        Effects::wake(ALL)
     }
 
     // ---- opening

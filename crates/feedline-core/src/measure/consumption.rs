@@ -56,6 +56,8 @@ pub(crate) struct Consumption {
     pub(crate) begun_ns: Option<u64>,
     /// When the last batch was handed out; `None` between epochs.
     pub(crate) left_at_ns: Option<u64>,
+    /// Since when it waits; `None` while it does not.
+    pub(crate) asked_at_ns: Option<u64>,
     noted: Vec<Delivered>,
 }
 
@@ -91,6 +93,7 @@ impl Consumption {
             occupancy: TimeSeries::new(),
             begun_ns: None,
             left_at_ns: None,
+            asked_at_ns: None,
             noted: Vec::with_capacity(NOTED),
         }
     }
@@ -105,6 +108,7 @@ impl Consumption {
         if let Some(left) = self.left_at_ns.take() {
             self.step_ns += now_ns.saturating_sub(left);
         }
+        self.asked_at_ns = Some(now_ns);
     }
 
     /// A batch goes out.
@@ -113,6 +117,7 @@ impl Consumption {
             self.fold();
         }
         self.left_at_ns = Some(note.left_ns);
+        self.asked_at_ns = None;
         self.noted.push(note);
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::control::ControlStats;
 use crate::flow::MemoryStats;
 use crate::schedule::Steals;
 use crate::work::Stage;
@@ -51,6 +52,8 @@ pub struct Stats {
     pub padded: PaddedStats,
     /// How many batches may be begun ahead, at present: small ones that cost little go in bunches.
     pub prefetch: usize,
+    /// What the controller did, where there is one.
+    pub control: Option<ControlStats>,
     /// How many wait now.
     pub ready: usize,
     /// Whether samples come from an iterator, one after the other.
@@ -244,6 +247,7 @@ impl Stats {
             memory: self.memory.plus(&later.memory),
             padded: self.padded.plus(&later.padded),
             prefetch: later.prefetch,
+            control: later.control.clone(),
             ready: later.ready,
             is_iterated: later.is_iterated,
         }

@@ -1,7 +1,7 @@
 //! What one worker counts: written by itself, read by whoever asks for statistics.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 
@@ -22,8 +22,13 @@ pub(crate) struct Tally {
     pub(crate) busy_ns: AtomicU64,
     pub(crate) idle_for_consumer_ns: AtomicU64,
     pub(crate) idle_without_work_ns: AtomicU64,
-    /// Locked once per job by its owner; contended only while statistics are read.
-    stages: Mutex<[StageTally; 3]>,
+    /// While it sleeps: twice when that began, in nanoseconds, plus one if for want of work; else 0.
+    resting: AtomicU64,
+    /// Its thread, as the system numbers it.
+    pub(crate) thread: AtomicI32,
+    /// Locked once per job by its owner; contended only while statistics are read. `None` before the first job: histograms are
+    /// large, and most of a controller's seats may stay empty.
+    stages: Mutex<Option<Box<[StageTally; 3]>>>,
 }
 
 /// One stage on one worker.
@@ -43,16 +48,24 @@ pub(crate) enum Idle {
     WithoutWork,
 }
 
+impl StageTally {
+    /// All stages, before anything was done.
+    fn none() -> [StageTally; 3] {
+        [(); 3].map(|()| StageTally { bytes: 0, total_ns: 0, times: histogram() })
+    }
+}
+
 impl Tally {
     pub(crate) fn new() -> Tally {
-        let stage = || StageTally { bytes: 0, total_ns: 0, times: histogram() };
         Tally {
             samples: AtomicU64::new(0),
             jobs: AtomicU64::new(0),
             busy_ns: AtomicU64::new(0),
             idle_for_consumer_ns: AtomicU64::new(0),
             idle_without_work_ns: AtomicU64::new(0),
-            stages: Mutex::new([stage(), stage(), stage()]),
+            resting: AtomicU64::new(0),
+            thread: AtomicI32::new(0),
+            stages: Mutex::new(None),
         }
     }
 
@@ -64,6 +77,7 @@ impl Tally {
         self.busy_ns.fetch_add(elapsed_ns, Ordering::Relaxed);
         let measured: u64 = stage_ns.iter().sum();
         let mut stages = lock_std(&self.stages);
+        let stages = stages.get_or_insert_with(|| Box::new(StageTally::none()));
         for stage in Stage::ALL {
             let i = stage as usize;
             stages[i].bytes += bytes[i];
@@ -80,7 +94,14 @@ impl Tally {
         }
     }
 
-    pub(crate) fn idle(&self, why: Idle, ns: u64) {
+    /// The worker goes to sleep.
+    pub(crate) fn rests(&self, why: Idle, now_ns: u64) {
+        self.resting.store(2 * now_ns + u64::from(why == Idle::WithoutWork), Ordering::Relaxed);
+    }
+
+    /// It has slept for so long.
+    pub(crate) fn rested(&self, why: Idle, ns: u64) {
+        self.resting.store(0, Ordering::Relaxed);
         let counter = match why {
             Idle::ForConsumer => &self.idle_for_consumer_ns,
             Idle::WithoutWork => &self.idle_without_work_ns,
@@ -89,6 +110,18 @@ impl Tally {
     }
 
     pub(crate) fn stages(&self) -> [StageTally; 3] {
-        lock_std(&self.stages).clone()
+        lock_std(&self.stages).as_deref().cloned().unwrap_or_else(StageTally::none)
+    }
+
+    /// How long it has slept for the consumer and for want of work, the sleep that is under way included.
+    pub(crate) fn idle_until(&self, now_ns: u64) -> (u64, u64) {
+        let full_ns = self.idle_for_consumer_ns.load(Ordering::Relaxed);
+        let starved_ns = self.idle_without_work_ns.load(Ordering::Relaxed);
+        let resting = self.resting.load(Ordering::Relaxed);
+        let lasts_ns = if resting == 0 { 0 } else { now_ns.saturating_sub(resting / 2) };
+        match resting % 2 {
+            0 => (full_ns + lasts_ns, starved_ns),
+            _ => (full_ns, starved_ns + lasts_ns),
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::control::Setting;
+
 use super::stats::Stats;
 
 /// Below this share of the wall time a wait is not worth a word.
@@ -66,6 +68,7 @@ impl Stats {
                 self.explain_wait(&mut text);
             }
         }
+        self.explain_control(&mut text);
         if self.padded.share() >= MUCH_PADDING {
             let _ = write!(
                 text,
@@ -87,6 +90,30 @@ impl Stats {
         text.trim_end().to_string()
     }
 
+    /// What the controller did, and why it stays there.
+    fn explain_control(&self, text: &mut String) {
+        let Some(control) = &self.control else { return };
+        let Setting { workers, prefetch } = control.setting;
+        let _ = write!(
+            text,
+            "The controller is at {workers} workers and a read-ahead of {prefetch}, after {} changes: {}. ",
+            control.changed, control.stays
+        );
+        if let Some(change) = control.changes.last() {
+            let (from, to) = (change.from, change.to);
+            let _ = write!(
+                text,
+                "The last one, {} after the start, went from {} workers and {} batches to {} and {}: {}. ",
+                duration(change.at_ns as f64),
+                from.workers,
+                from.prefetch,
+                to.workers,
+                to.prefetch,
+                change.why
+            );
+        }
+    }
+
     fn explain_wait(&self, text: &mut String) {
         let total: u64 = self.stages.iter().map(|s| s.total_ns).sum();
         if let Some(slowest) = self.stages.iter().max_by_key(|s| s.total_ns).filter(|_| total > 0) {
@@ -103,6 +130,11 @@ impl Stats {
         let starved: u64 = self.workers.iter().map(|w| w.idle_without_work_ns).sum();
         let all = (busy + full + starved).max(1) as f64;
         if busy as f64 / all > 0.9 {
+            if self.control.is_some() {
+                let busy = 100.0 * busy as f64 / all;
+                let _ = write!(text, "The workers were busy {busy:.0} % of the time. ");
+                return;
+            }
             let n = self.workers.len().max(1);
             let _ = write!(
                 text,
@@ -229,6 +261,7 @@ mod tests {
             memory: crate::flow::MemoryStats::default(),
             padded: crate::measure::PaddedStats::default(),
             prefetch: 4,
+            control: None,
             is_iterated: false,
         }
     }

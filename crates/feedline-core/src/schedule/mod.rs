@@ -75,6 +75,10 @@ pub trait Policy<T: Send>: Send + Sync {
     /// alone, and all must be woken to find out which.
     fn anyone_may_take(&self) -> bool;
 
+    /// Only the first so many workers take jobs from now on. Told only where [anyone](Policy::anyone_may_take) may
+    /// take any job; jobs need not be dealt to the others.
+    fn set_workers(&self, _workers: usize) {}
+
     /// Steals so far; zero for policies that do not steal.
     fn steals(&self) -> Steals {
         Steals::default()

@@ -27,6 +27,8 @@ pub(super) struct Steal<T> {
     laden: Laden,
     /// Relaxed: batches are submitted one at a time; this only has to go on counting.
     next: AtomicUsize,
+    /// To how many jobs are dealt. Relaxed: what lies in another's queue is stolen.
+    dealt_to: AtomicUsize,
     thieves: Vec<CachePadded<Thief<T>>>,
 }
 
@@ -56,6 +58,7 @@ impl<T> Steal<T> {
             lanes: Lanes::new(workers),
             laden: Laden::new(workers),
             next: AtomicUsize::new(0),
+            dealt_to: AtomicUsize::new(workers),
             thieves: (0..workers).map(|w| CachePadded::new(thief(w))).collect(),
         }
     }
@@ -111,9 +114,10 @@ impl<T> Steal<T> {
 
 impl<T: Send> Policy<T> for Steal<T> {
     fn submit(&self, jobs: &mut Vec<Job<T>>) {
+        let dealt_to = self.dealt_to.load(Ordering::Relaxed);
         for job in jobs.drain(..) {
             let turn = self.next.fetch_add(1, Ordering::Relaxed);
-            let lane = turn % self.lanes.count();
+            let lane = turn % dealt_to;
             self.lanes.push(lane, job);
             self.laden.set(lane);
         }
@@ -133,6 +137,10 @@ impl<T: Send> Policy<T> for Steal<T> {
 
     fn anyone_may_take(&self) -> bool {
         true
+    }
+
+    fn set_workers(&self, workers: usize) {
+        self.dealt_to.store(workers.clamp(1, self.lanes.count()), Ordering::Relaxed);
     }
 
     fn steals(&self) -> Steals {

@@ -200,6 +200,7 @@ class Diary:
             },
             "padded": {"values": 0, "places": 0},
             "prefetch": self._prefetch,
+            "control": None,
             "ready": 0,
         }
 

@@ -1,0 +1,388 @@
+//! The state machine: counts in, settings out. See the [module](super) for what it goes by.
+
+use std::collections::VecDeque;
+
+use super::window::{Cores, Counters, Window};
+use super::{BACKOFF, CONTENT, Change, ControlStats, GAIN, Setting, WAITS};
+
+const MILLISECOND: u64 = 1_000_000;
+/// How long a window is at least.
+const WINDOW: u64 = 300 * MILLISECOND;
+/// A window of so many samples tells a few per cent.
+const SAMPLES: u64 = 64;
+/// From here on a window is long enough with fewer samples, and from there on with any.
+const LONG: u64 = 1_500 * MILLISECOND;
+const LONGEST: u64 = 4_000 * MILLISECOND;
+/// What follows a change is left out for so long at least, and at most.
+const SETTLE: u64 = 100 * MILLISECOND;
+const SETTLED: u64 = 1_000 * MILLISECOND;
+/// Workers that sleep more than this while the loop waits have too little work under way.
+const IDLE: f64 = 0.1;
+/// From here on, a worker computes rather than waits.
+const COMPUTES: f64 = 0.5;
+/// So many windows in a row must show that workers are not needed.
+const PATIENCE: u32 = 4;
+/// What was refused is tried again when the work takes so many times as long, or as short.
+const CHANGED: f64 = 1.5;
+const LONGEST_BACKOFF: u64 = 60_000 * MILLISECOND;
+/// How many changes are kept.
+const KEPT: usize = 64;
+
+/// What the controller may do.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Bounds {
+    /// Cores that this process may use.
+    pub(crate) cores: usize,
+    /// Whether it decides how many workers there are, and how many at most.
+    pub(crate) workers: Option<usize>,
+    /// Whether it decides how far they read ahead, and how far at most.
+    pub(crate) prefetch: Option<usize>,
+    /// Samples of a batch.
+    pub(crate) batch_size: u64,
+}
+
+/// Which way a trial goes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Way {
+    /// More workers.
+    More,
+    /// Read further ahead.
+    Further,
+    /// As many workers as cores.
+    ToCores,
+    /// Fewer workers: the loop does not need them.
+    Fewer,
+}
+
+/// A change that has not proved itself.
+#[derive(Copy, Clone, Debug)]
+struct Trial {
+    way: Way,
+    before: Setting,
+    rate: f64,
+}
+
+/// A trial that brought nothing.
+#[derive(Copy, Clone, Debug)]
+struct Refused {
+    /// How many workers, or batches, it would have been.
+    target: usize,
+    /// Whether it was worse, not only no better: then less of it may be better.
+    was_worse: bool,
+    rate: f64,
+    retry_ns: u64,
+    backoff: u64,
+}
+
+/// Decides how many workers work and how far they read ahead.
+pub(crate) struct Controller {
+    bounds: Bounds,
+    setting: Setting,
+    /// What was counted when the window began.
+    mark: Option<Counters>,
+    settling: bool,
+    trial: Option<Trial>,
+    /// By way.
+    refused: [Option<Refused>; 4],
+    /// For how many windows the loop has not waited.
+    content: u32,
+    stays: String,
+    changes: VecDeque<Change>,
+    changed: u64,
+}
+
+impl Controller {
+    pub(crate) fn new(bounds: Bounds, start: Setting) -> Controller {
+        Controller {
+            bounds,
+            setting: start,
+            mark: None,
+            settling: false,
+            trial: None,
+            refused: [None; 4],
+            content: 0,
+            stays: "nothing has been measured yet".into(),
+            changes: VecDeque::new(),
+            changed: 0,
+        }
+    }
+
+    /// When it wants to be told again, in nanoseconds of the counters' clock.
+    pub(crate) fn due_ns(&self) -> u64 {
+        let pause = if self.settling { SETTLE } else { WINDOW };
+        self.mark.map_or(0, |mark| mark.now_ns + pause)
+    }
+
+    /// No more workers than these are to be had.
+    pub(crate) fn at_most(&mut self, workers: usize) {
+        self.bounds.workers = self.bounds.workers.map(|most| most.min(workers));
+        self.setting.workers = self.setting.workers.min(workers);
+        self.trial = None;
+    }
+
+    pub(crate) fn stats(&self) -> ControlStats {
+        ControlStats {
+            setting: self.setting,
+            most_workers: self.bounds.workers.unwrap_or(self.setting.workers),
+            most_prefetch: self.bounds.prefetch.unwrap_or(self.setting.prefetch),
+            cores: self.bounds.cores,
+            stays: self.stays.clone(),
+            changes: self.changes.iter().cloned().collect(),
+            changed: self.changed,
+        }
+    }
+
+    /// This is what has been counted. Returns what to do from now on, if it is something else.
+    pub(crate) fn look(&mut self, now: &Counters) -> Option<Setting> {
+        let Some(mark) = self.mark else {
+            self.mark = Some(*now);
+            return None;
+        };
+        let window = Window::between(&mark, now, self.setting.workers);
+        if window.samples == 0 && window.batches == 0 && window.wait == 0.0 {
+            // Nobody wants anything: this time is part of no window.
+            self.mark = Some(*now);
+            return None;
+        }
+        if self.settling {
+            let is_over = window.elapsed_ns >= SETTLED || window.batches > 0;
+            if window.elapsed_ns >= SETTLE && is_over {
+                self.settling = false;
+                self.mark = Some(*now);
+            }
+            return None;
+        }
+        if !self.is_enough(&window) {
+            return None;
+        }
+        self.mark = Some(*now);
+        if let Some(trial) = self.trial.take()
+            && let Some(back) = self.judge(trial, &window, now.now_ns)
+        {
+            return Some(back);
+        }
+        self.choose(&window, now.now_ns)
+    }
+
+    fn is_enough(&self, window: &Window) -> bool {
+        let workers = self.setting.workers as u64;
+        let samples = match window.elapsed_ns {
+            ..WINDOW => return false,
+            WINDOW..LONG => SAMPLES.max(4 * workers),
+            LONG..LONGEST => 2 * workers,
+            LONGEST.. => 1,
+        };
+        window.samples >= samples
+    }
+
+    /// Whether a trial is kept; else what is returned to.
+    fn judge(&mut self, trial: Trial, window: &Window, now_ns: u64) -> Option<Setting> {
+        let gain = window.rate / trial.rate.max(f64::MIN_POSITIVE) - 1.0;
+        let is_kept = match trial.way {
+            Way::More | Way::Further => gain >= GAIN || window.wait < CONTENT,
+            Way::ToCores => gain >= -GAIN / 2.0,
+            Way::Fewer => window.wait <= WAITS,
+        };
+        if is_kept {
+            return None;
+        }
+        let target = match trial.way {
+            Way::Further => self.setting.prefetch,
+            Way::More | Way::ToCores | Way::Fewer => self.setting.workers,
+        };
+        let backoff = match self.refused[trial.way as usize] {
+            // Refused before, for the same work.
+            Some(last) if !last.is_other_work(trial.rate) => match now_ns >= last.retry_ns {
+                true => (2 * last.backoff).min(LONGEST_BACKOFF),
+                false => last.backoff,
+            },
+            _ => BACKOFF,
+        };
+        self.refused[trial.way as usize] = Some(Refused {
+            target,
+            was_worse: gain < -GAIN,
+            rate: trial.rate,
+            retry_ns: now_ns.saturating_add(backoff),
+            backoff,
+        });
+        let why = match trial.way {
+            Way::Fewer => format!("the loop then waited {:.0} %", 100.0 * window.wait),
+            _ => format!("that changed the throughput by {:+.0} %", 100.0 * gain),
+        };
+        self.stays = format!("what was tried last was taken back: {why}");
+        Some(self.change(trial.before, why, now_ns))
+    }
+
+    fn choose(&mut self, window: &Window, now_ns: u64) -> Option<Setting> {
+        if window.wait < CONTENT {
+            self.content += 1;
+            return self.park(window, now_ns);
+        }
+        self.content = 0;
+        if window.wait <= WAITS {
+            self.stays = format!("the loop waits only {:.1} % of its time", 100.0 * window.wait);
+            return None;
+        }
+        let chosen = self.to_cores(window, now_ns);
+        let chosen = chosen.or_else(|| self.further(window, now_ns));
+        let (way, to, why) = chosen.or_else(|| self.more(window, now_ns))?;
+        self.try_out(way, to, why, window, now_ns)
+    }
+
+    /// As many workers as cores, if there are more and they compute.
+    fn to_cores(&self, window: &Window, now_ns: u64) -> Option<(Way, Setting, String)> {
+        let Bounds { cores, workers, .. } = self.bounds;
+        let each = window.cores?.each;
+        let is_crowd = self.setting.workers > cores && each > 0.8 && window.idle < IDLE;
+        workers.filter(|_| is_crowd && !self.is_refused(Way::ToCores, window, now_ns))?;
+        let why = format!(
+            "{} workers want to compute all of their time, and there are {cores} cores",
+            self.setting.workers
+        );
+        Some((Way::ToCores, Setting { workers: cores, ..self.setting }, why))
+    }
+
+    /// Twice the read-ahead, if workers sleep.
+    fn further(&self, window: &Window, now_ns: u64) -> Option<(Way, Setting, String)> {
+        let most = self.bounds.prefetch?;
+        let Setting { prefetch, .. } = self.setting;
+        if window.idle <= IDLE || prefetch >= most || self.is_refused(Way::Further, window, now_ns)
+        {
+            return None;
+        }
+        let why = format!(
+            "the workers slept {:.0} % of the time while the loop waited {:.0} %",
+            100.0 * window.idle,
+            100.0 * window.wait
+        );
+        let to = Setting { prefetch: (2 * prefetch).min(most), ..self.setting };
+        Some((Way::Further, to, why))
+    }
+
+    /// More workers, if cores are free or workers need none.
+    fn more(&mut self, window: &Window, now_ns: u64) -> Option<(Way, Setting, String)> {
+        let Setting { workers, prefetch } = self.setting;
+        let waits = format!("the loop waits {:.0} % of its time", 100.0 * window.wait);
+        let Some(most) = self.bounds.workers else {
+            self.stays = format!("{waits}, and the number of workers is given");
+            return None;
+        };
+        if window.idle >= COMPUTES {
+            self.stays = format!(
+                "{waits}, but the workers sleep {:.0} % of theirs: more would too",
+                100.0 * window.idle
+            );
+            return None;
+        }
+        let (target, why) = match window.cores {
+            None => (2 * workers, format!("{waits} and the workers are busy")),
+            Some(cores) => match self.served(cores) {
+                Ok((target, about)) => (target, format!("{waits}, {about}")),
+                Err(about) => {
+                    self.stays = format!("{waits}, but {about}");
+                    return None;
+                }
+            },
+        };
+        let mut target = target.min(most);
+        if self.is_refused(Way::More, window, now_ns)
+            && let Some(last) = self.refused[Way::More as usize]
+        {
+            // Half-way, if so many were worse.
+            let half = workers.midpoint(last.target);
+            target = if last.was_worse { target.min(half) } else { workers };
+        }
+        if target <= workers {
+            self.stays = match workers >= most {
+                true => format!("{waits}, and there may be {most} workers"),
+                false => format!("{waits}, but more workers brought nothing when it was tried"),
+            };
+            return None;
+        }
+        // Work for each of them, and for those who are done with theirs.
+        let batches = 1 + (2 * target as u64).div_ceil(self.bounds.batch_size.max(1)) as usize;
+        let enough = self.bounds.prefetch.map_or(prefetch, |most| prefetch.max(batches.min(most)));
+        Some((Way::More, Setting { workers: target, prefetch: enough }, why))
+    }
+
+    /// How many workers the cores serve, going up in steps, and why; or why no more.
+    fn served(&self, cores: Cores) -> Result<(usize, String), String> {
+        let workers = self.setting.workers;
+        let (all, each) = (self.bounds.cores as f64, cores.each);
+        let free = all - cores.wanted;
+        let about = format!("{:.1} of {all} cores are wanted", cores.wanted);
+        if each >= COMPUTES {
+            let more = (free / each + 0.2).floor();
+            if more < 1.0 {
+                return Err(format!("no core is free for another worker: {about}"));
+            }
+            return Ok((workers + more as usize, about));
+        }
+        // Those who wait for something else leave room for others.
+        let serves = all / each.max(0.001);
+        if free < 0.1 * all || serves < (workers + 1) as f64 {
+            return Err(format!("no core is free for another worker: {about}"));
+        }
+        let times = if each < 0.1 { 4 } else { 2 };
+        let about =
+            format!("and the workers spend {:.0} % of theirs waiting", 100.0 * (1.0 - each));
+        Ok(((times * workers).min(serves as usize), about))
+    }
+
+    /// Fewer workers, if the loop never waits and they sleep.
+    fn park(&mut self, window: &Window, now_ns: u64) -> Option<Setting> {
+        self.stays = "the loop does not wait: loading is not the bottleneck".into();
+        let workers = self.setting.workers;
+        // A third more than work, for what is uneven.
+        let needed = ((1.0 - window.idle) * workers as f64 * 4.0 / 3.0).ceil().max(1.0) as usize;
+        let is_surplus = self.content >= PATIENCE && 4 * needed <= 3 * workers;
+        self.bounds.workers.filter(|_| is_surplus)?;
+        if self.is_refused(Way::Fewer, window, now_ns) {
+            return None;
+        }
+        let why = format!(
+            "the loop does not wait, and the workers sleep {:.0} % of the time",
+            100.0 * window.idle
+        );
+        self.content = 0;
+        let to = Setting { workers: needed, ..self.setting };
+        self.try_out(Way::Fewer, to, why, window, now_ns)
+    }
+
+    fn is_refused(&self, way: Way, window: &Window, now_ns: u64) -> bool {
+        let last = self.refused[way as usize];
+        last.is_some_and(|last| now_ns < last.retry_ns && !last.is_other_work(window.rate))
+    }
+
+    fn try_out(
+        &mut self,
+        way: Way,
+        to: Setting,
+        why: String,
+        window: &Window,
+        now_ns: u64,
+    ) -> Option<Setting> {
+        self.trial = Some(Trial { way, before: self.setting, rate: window.rate });
+        self.stays = "a change is being tried".into();
+        Some(self.change(to, why, now_ns))
+    }
+
+    fn change(&mut self, to: Setting, why: String, at_ns: u64) -> Setting {
+        if self.changes.len() == KEPT {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(Change { at_ns, from: self.setting, to, why });
+        self.changed += 1;
+        self.setting = to;
+        self.settling = true;
+        to
+    }
+}
+
+impl Refused {
+    /// Whether the work, or the loop, is not what it was.
+    fn is_other_work(&self, rate: f64) -> bool {
+        let ratio = rate / self.rate.max(f64::MIN_POSITIVE);
+        !(1.0 / CHANGED..=CHANGED).contains(&ratio)
+    }
+}

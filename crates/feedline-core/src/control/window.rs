@@ -1,0 +1,93 @@
+//! What is counted, and what follows from two counts.
+
+/// Sums since the loader was built.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Counters {
+    /// When they were read.
+    pub(crate) now_ns: u64,
+    /// Samples made.
+    pub(crate) samples: u64,
+    /// Batches delivered.
+    pub(crate) batches: u64,
+    /// Time the loop waited for batches, the wait that is under way included.
+    pub(crate) wait_ns: u64,
+    /// Time that workers slept behind a full read-ahead, all together.
+    pub(crate) full_ns: u64,
+    /// Time that they slept because there was nothing to do.
+    pub(crate) starved_ns: u64,
+    /// What the kernel knows of processor time; `None` where it does not tell.
+    pub(crate) processor: Option<Processor>,
+}
+
+/// Processor time.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Processor {
+    /// All of the process.
+    pub(crate) process_ns: u64,
+    /// How many workers the next two are of: the first ones.
+    pub(crate) workers: usize,
+    /// Time they were on a core.
+    pub(crate) on_core_ns: u64,
+    /// Time they stood in line for one.
+    pub(crate) queued_ns: u64,
+}
+
+/// A stretch of time without a change.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Window {
+    pub(crate) elapsed_ns: u64,
+    pub(crate) samples: u64,
+    pub(crate) batches: u64,
+    /// Samples per second.
+    pub(crate) rate: f64,
+    /// The share of time that the loop waited.
+    pub(crate) wait: f64,
+    /// The share of the workers' time that they slept, for whatever reason.
+    pub(crate) idle: f64,
+    pub(crate) cores: Option<Cores>,
+}
+
+/// Cores in a stretch of time.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Cores {
+    /// What a busy worker wants of one, from 0 to 1.
+    pub(crate) each: f64,
+    /// How many the process used, and its workers stood in line for.
+    pub(crate) wanted: f64,
+}
+
+impl Window {
+    /// What happened between two counts, with so many workers.
+    pub(crate) fn between(from: &Counters, to: &Counters, workers: usize) -> Window {
+        let elapsed_ns = to.now_ns.saturating_sub(from.now_ns).max(1);
+        let elapsed = elapsed_ns as f64;
+        let share = |from: u64, to: u64, of: f64| (to.saturating_sub(from) as f64 / of).min(1.0);
+        let all = elapsed * workers.max(1) as f64;
+        let idle = share(from.full_ns + from.starved_ns, to.full_ns + to.starved_ns, all);
+        let samples = to.samples.saturating_sub(from.samples);
+        let cores = match (from.processor, to.processor) {
+            (Some(from), Some(to)) if from.workers == to.workers && to.workers > 0 => {
+                // A thread that took another's seat begins to count anew.
+                let passed = |from: u64, to: u64| to.saturating_sub(from) as f64 / elapsed;
+                let queued = passed(from.queued_ns, to.queued_ns);
+                let some = passed(from.on_core_ns, to.on_core_ns) + queued;
+                let busy = to.workers as f64 * (1.0 - idle);
+                Some(Cores {
+                    each: if busy > 0.0 { (some / busy).min(1.0) } else { 0.0 },
+                    wanted: passed(from.process_ns, to.process_ns)
+                        + queued * workers as f64 / to.workers as f64,
+                })
+            }
+            _ => None,
+        };
+        Window {
+            elapsed_ns,
+            samples,
+            batches: to.batches.saturating_sub(from.batches),
+            rate: samples as f64 / (elapsed / 1e9),
+            wait: share(from.wait_ns, to.wait_ns, elapsed),
+            idle,
+            cores,
+        }
+    }
+}
