@@ -308,22 +308,25 @@ impl Controller {
     /// How many workers the cores serve, going up in steps, and why; or why no more.
     fn served(&self, cores: Cores) -> Result<(usize, String), String> {
         let workers = self.setting.workers;
-        let (all, each) = (self.bounds.cores as f64, cores.each);
-        let free = all - cores.wanted;
-        let about = format!("{:.1} of {all} cores are wanted", cores.wanted);
+        let Cores { each, had, used, queued } = cores;
+        let all = self.bounds.cores as f64;
         if each >= COMPUTES {
-            let more = (free / each + 0.2).floor();
+            let about = format!("{:.1} of {all} cores are wanted", used + queued);
+            let more = ((all - used - queued) / each + 0.2).floor();
             if more < 1.0 {
                 return Err(format!("no core is free for another worker: {about}"));
             }
             return Ok((workers + more as usize, about));
         }
-        // Those who wait for something else leave room for others.
-        let serves = all / each.max(0.001);
-        if free < 0.1 * all || serves < (workers + 1) as f64 {
-            return Err(format!("no core is free for another worker: {about}"));
+        // Those who wait for something else leave room for others. That somebody of another process is before them now and
+        // then says nothing about how many the cores serve.
+        let serves = all / had.max(0.001);
+        if all - used < 0.1 * all || serves < (workers + 1) as f64 {
+            return Err(format!(
+                "{used:.1} of {all} cores are used: none is free for more workers"
+            ));
         }
-        let times = if each < 0.1 { 4 } else { 2 };
+        let times = if had < 0.1 { 4 } else { 2 };
         let about =
             format!("and the workers spend {:.0} % of theirs waiting", 100.0 * (1.0 - each));
         Ok(((times * workers).min(serves as usize), about))

@@ -50,10 +50,14 @@ pub(crate) struct Window {
 /// Cores in a stretch of time.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Cores {
-    /// What a busy worker wants of one, from 0 to 1.
+    /// What a busy worker wants of one, from 0 to 1: what it had, and what it stood in line for.
     pub(crate) each: f64,
-    /// How many the process used, and its workers stood in line for.
-    pub(crate) wanted: f64,
+    /// What a busy worker had of one.
+    pub(crate) had: f64,
+    /// How many the process used.
+    pub(crate) used: f64,
+    /// How many its workers stood in line for, behind each other or behind somebody else.
+    pub(crate) queued: f64,
 }
 
 impl Window {
@@ -70,12 +74,14 @@ impl Window {
                 // A thread that took another's seat begins to count anew.
                 let passed = |from: u64, to: u64| to.saturating_sub(from) as f64 / elapsed;
                 let queued = passed(from.queued_ns, to.queued_ns);
-                let some = passed(from.on_core_ns, to.on_core_ns) + queued;
+                let had = passed(from.on_core_ns, to.on_core_ns);
                 let busy = to.workers as f64 * (1.0 - idle);
+                let each = |sum: f64| if busy > 0.0 { (sum / busy).min(1.0) } else { 0.0 };
                 Some(Cores {
-                    each: if busy > 0.0 { (some / busy).min(1.0) } else { 0.0 },
-                    wanted: passed(from.process_ns, to.process_ns)
-                        + queued * workers as f64 / to.workers as f64,
+                    each: each(had + queued),
+                    had: each(had),
+                    used: passed(from.process_ns, to.process_ns),
+                    queued: queued * workers as f64 / to.workers as f64,
                 })
             }
             _ => None,

@@ -58,8 +58,7 @@ fn counters(engine: &Engine) -> Counters {
     let mut consumed = lock(&engine.consumption);
     consumed.fold();
     counters.batches = consumed.batches;
-    counters.wait_ns = consumed.wait_ns
-        + consumed.asked_at_ns.map_or(0, |asked_ns| now_ns.saturating_sub(asked_ns));
+    counters.wait_ns = consumed.waited_until(now_ns);
     drop(consumed);
     counters.processor = processor::read(engine, engine.active());
     counters

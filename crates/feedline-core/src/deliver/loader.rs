@@ -155,7 +155,10 @@ impl Loader {
             Err(answer) => return Some(answer),
         };
         let asked_ns = self.ask();
-        let answer = self.engine.gate.try_take(token)?;
+        let Some(answer) = self.engine.gate.try_take(token) else {
+            lock(&self.engine.consumption).left_without(self.engine.gate.now_ns());
+            return None;
+        };
         Some(self.answer(answer, asked_ns))
     }
 
@@ -175,7 +178,10 @@ impl Loader {
         };
         match taken {
             Taken::Answer(answer) => self.answer(answer, asked_ns),
-            Taken::TimedOut => Next::Pending,
+            Taken::TimedOut => {
+                lock(&self.engine.consumption).left_without(self.engine.gate.now_ns());
+                Next::Pending
+            }
         }
     }
 
@@ -195,6 +201,9 @@ impl Loader {
     }
 
     fn answer(&self, answer: Answer<BatchResult>, asked_ns: u64) -> Next {
+        if !matches!(answer, Answer::Batch(..)) {
+            lock(&self.engine.consumption).left_without(asked_ns);
+        }
         match answer {
             Answer::Batch(finished, ready) => Next::Batch(self.deliver(finished, ready, asked_ns)),
             Answer::Wait { .. } => Next::Pending,
