@@ -71,14 +71,16 @@ class Bench:
         unit: str = "samples",
         rounds: int = 7,
         require: Sequence[str] = (),
+        unchecked: str | None = None,
     ) -> Comparison:
-        """Hold a contest and print its table."""
+        """Hold a contest and print its table; `unchecked` says why outputs cannot be compared."""
         found = compare(
             title,
             sides,
             unit=unit,
             rounds=2 if self.quick else rounds,
             require=require,
+            unchecked=unchecked,
             versions={"numpy": np.__version__, "torch": torch.__version__},
             out=self._record,
         )

@@ -1,6 +1,7 @@
 //! The engine as its users meet it.
 //!
 //! * `order`: what is delivered, in which order, whatever the number of workers and the policy.
+//! * `control`: workers that are added and parked meanwhile.
 //! * `errors`: failing, panicking and hanging samples under each policy.
 //! * `fields`: fixed, ragged, packed, text; custom collation.
 //! * `alter`: batches changed as a whole.
@@ -16,6 +17,8 @@
 mod alter;
 #[path = "engine/common.rs"]
 mod common;
+#[path = "engine/control.rs"]
+mod control;
 #[path = "engine/errors.rs"]
 mod errors;
 #[path = "engine/fields.rs"]

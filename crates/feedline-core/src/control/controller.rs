@@ -135,7 +135,8 @@ impl Controller {
     /// This is what has been counted. Returns what to do from now on, if it is something else.
     pub(crate) fn look(&mut self, now: &Counters) -> Option<Setting> {
         let Some(mark) = self.mark else {
-            self.mark = Some(*now);
+            // Whatever is opened and learned at the start is part of no window.
+            (self.mark, self.settling) = (Some(*now), true);
             return None;
         };
         let window = Window::between(&mark, now, self.setting.workers);

@@ -242,15 +242,15 @@ fn time_in_which_nobody_asks_counts_for_nothing() {
 
 #[test]
 fn the_simulators_loaders_are_brought_to_95_per_cent_of_their_best() {
-    let sleeps = |simulation: &mut Simulation| {
+    type Fill = fn(&mut Simulation);
+    let sleeps: Fill = |simulation| {
         simulation.stage("load", Cost::constant(0.010).unwrap());
     };
-    let computes = |simulation: &mut Simulation| {
+    let computes: Fill = |simulation| {
         simulation.resources.push(Resource { capacity: 2.0, each: 1.0, shared_by_ranks: false });
         simulation.stage_on("decode", Cost::constant(0.004).unwrap(), 0);
     };
-    let fill: [(&dyn Fn(&mut Simulation), f64); 2] = [(&sleeps, 0.0), (&computes, 1.0)];
-    for (fill, each) in fill {
+    for (fill, each) in [(sleeps, 0.0), (computes, 1.0)] {
         let speed = |setting: Setting| {
             let mut simulation = Simulation::new(2048, 16);
             fill(&mut simulation);

@@ -105,7 +105,6 @@ impl Seats {
     }
 
     /// Sleeps for `pause`, or less. Returns whether the loader was stopped meanwhile.
-    #[cfg(not(loom))]
     pub(crate) fn rest(&self, pause: std::time::Duration) -> bool {
         let state = lock(&self.state);
         if state.stopped {

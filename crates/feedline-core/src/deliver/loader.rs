@@ -155,10 +155,7 @@ impl Loader {
             Err(answer) => return Some(answer),
         };
         let asked_ns = self.ask();
-        let Some(answer) = self.engine.gate.try_take(token) else {
-            lock(&self.engine.consumption).left_without(self.engine.gate.now_ns());
-            return None;
-        };
+        let answer = self.engine.gate.try_take(token)?;
         Some(self.answer(answer, asked_ns))
     }
 
@@ -178,10 +175,7 @@ impl Loader {
         };
         match taken {
             Taken::Answer(answer) => self.answer(answer, asked_ns),
-            Taken::TimedOut => {
-                lock(&self.engine.consumption).left_without(self.engine.gate.now_ns());
-                Next::Pending
-            }
+            Taken::TimedOut => Next::Pending,
         }
     }
 
@@ -193,16 +187,15 @@ impl Loader {
         }
     }
 
-    /// The consumer came back for more. Returns when.
+    /// The consumer came back for more. Returns since when it waits.
     fn ask(&self) -> u64 {
-        let asked_ns = self.engine.gate.now_ns();
-        lock(&self.engine.consumption).asked(asked_ns);
-        asked_ns
+        let now_ns = self.engine.gate.now_ns();
+        lock(&self.engine.consumption).asked(now_ns)
     }
 
     fn answer(&self, answer: Answer<BatchResult>, asked_ns: u64) -> Next {
         if !matches!(answer, Answer::Batch(..)) {
-            lock(&self.engine.consumption).left_without(asked_ns);
+            lock(&self.engine.consumption).left_without();
         }
         match answer {
             Answer::Batch(finished, ready) => Next::Batch(self.deliver(finished, ready, asked_ns)),

@@ -56,10 +56,8 @@ pub(crate) struct Consumption {
     pub(crate) begun_ns: Option<u64>,
     /// When the last batch was handed out; `None` between epochs.
     pub(crate) left_at_ns: Option<u64>,
-    /// Since when it waits; `None` while it does not.
+    /// Since when it waits for the next batch, though it may have looked after other things in between; `None` while it does not.
     asked_at_ns: Option<u64>,
-    /// How long it has waited for the next batch before that, and looked after other things in between.
-    waited_ns: u64,
     noted: Vec<Delivered>,
 }
 
@@ -96,7 +94,6 @@ impl Consumption {
             begun_ns: None,
             left_at_ns: None,
             asked_at_ns: None,
-            waited_ns: 0,
             noted: Vec::with_capacity(NOTED),
         }
     }
@@ -104,33 +101,30 @@ impl Consumption {
     /// An epoch was begun.
     pub(crate) fn begun(&mut self, now_ns: u64) {
         self.begun_ns.get_or_insert(now_ns);
-        (self.asked_at_ns, self.waited_ns) = (None, 0);
+        self.asked_at_ns = None;
     }
 
-    /// The consumer came back for more at `now_ns`.
-    pub(crate) fn asked(&mut self, now_ns: u64) {
+    /// The consumer came back for more at `now_ns`. Returns when it asked for the next batch first.
+    pub(crate) fn asked(&mut self, now_ns: u64) -> u64 {
         if let Some(left) = self.left_at_ns.take() {
             self.step_ns += now_ns.saturating_sub(left);
         }
-        self.asked_at_ns = Some(now_ns);
+        *self.asked_at_ns.get_or_insert(now_ns)
     }
 
-    /// It leaves without a batch, and may come back for it.
-    pub(crate) fn left_without(&mut self, now_ns: u64) {
-        if let Some(asked) = self.asked_at_ns.take() {
-            self.waited_ns += now_ns.saturating_sub(asked);
-        }
+    /// There is no batch for it.
+    pub(crate) fn left_without(&mut self) {
+        self.asked_at_ns = None;
     }
 
     /// How long it has waited until now, for the batch that it waits for too.
     pub(crate) fn waited_until(&self, now_ns: u64) -> u64 {
         let lasts = self.asked_at_ns.map_or(0, |asked| now_ns.saturating_sub(asked));
-        self.wait_ns + self.waited_ns + lasts
+        self.wait_ns + lasts
     }
 
     /// A batch goes out.
-    pub(crate) fn delivered(&mut self, mut note: Delivered) {
-        note.asked_ns = note.asked_ns.saturating_sub(std::mem::take(&mut self.waited_ns));
+    pub(crate) fn delivered(&mut self, note: Delivered) {
         if self.noted.len() == NOTED {
             self.fold();
         }

@@ -12,6 +12,7 @@ mod gate;
 mod handoff;
 mod lanes;
 mod pool;
+mod seats;
 mod watchlist;
 
 /// Explores a model whose threads are preempted at most `preemptions` times, or as often as
