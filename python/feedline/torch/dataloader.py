@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from feedline._arguments import flag, one_of, seconds, whole
+from feedline._feedline import usable_cores
 from feedline.torch.frameworks import accelerate, ray
 from feedline.torch.frameworks.rebuilding import Carrying
+from feedline.torch.iterators.auto_mode import AutoMode, as_chosen
 from feedline.torch.iterators.diary import Diary
 from feedline.torch.iterators.faults import Faults
 from feedline.torch.iterators.inline import InlineIterator
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from feedline.errors import SampleError
     from feedline.pipeline import Pipeline
     from feedline.stats import Stats
+    from feedline.torch.iterators.diary import Mode
 
     # Of a pipeline's samples nothing is known.
     T_co = TypeVar("T_co", covariant=True, default=Any)
@@ -40,7 +43,7 @@ else:
 
 __all__ = ["DataLoader"]
 
-_MODES = ("process", "thread")
+_MODES = ("process", "thread", "auto")
 
 # New arguments that take one of some words.
 _WORDS = {
@@ -62,7 +65,9 @@ class DataLoader(Checkpointing[T_co]):
         A map-style or iterable dataset, or a `feedline.Pipeline`, which then runs natively; also
         inside torch's own `Subset` (so after `random_split`) and `ConcatDataset`.
     batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory
-        As torch has them.
+        As torch has them. ``num_workers="auto"``: of a pipeline, a controller decides while it
+        runs, as in `feedline.Loader`; of other datasets, as many as the cores serve, by what
+        samples were found to take before the first epoch.
     drop_last, timeout, worker_init_fn, multiprocessing_context, generator
         As torch has them.
     prefetch_factor, persistent_workers, pin_memory_device, in_order
@@ -70,7 +75,13 @@ class DataLoader(Checkpointing[T_co]):
     worker_mode
         ``"process"``: workers are processes, as torch's are. ``"thread"``: workers are threads of
         this process. There is one dataset and nothing is copied or pickled, but Python code runs in
-        one thread at a time.
+        one thread at a time. ``"auto"``: some samples are made before the first epoch, for a tenth
+        of a second or so, and thrown away; the loop itself, threads or processes make the batches,
+        by how long samples take, how much of that is computing, how much holds the interpreter's
+        lock, and whether they move global generators (then never threads). It is decided again
+        before each epoch, with new samples if they have come to take twice as long or half.
+        `explain` says who it is, and why. The dataset must bear to be used by several threads, or
+        pass `dataset_lock`.
     dataset_lock
         With threads: let only one of them at a time use the dataset, for code that is not
         thread-safe. Samples are still collated side by side.
@@ -130,13 +141,15 @@ class DataLoader(Checkpointing[T_co]):
     """
 
     # Before `__init__` has run: torch's own looks at them.
-    worker_mode: Literal["process", "thread"] = "process"
+    worker_mode: Literal["process", "thread", "auto"] = "process"
     dataset_lock: bool = False
     assignment: Literal["static", "dynamic"] | None = None
     on_worker_death: Literal["error", "restart"] = "error"
     on_error: Literal["raise", "skip", "replace"] = "raise"
     max_errors: int | None = None
     sample_timeout: float | None = None
+    # Whether it decides how many workers there are.
+    _any_number = False
 
     def __init__(
         self,
@@ -145,7 +158,7 @@ class DataLoader(Checkpointing[T_co]):
         shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
-        num_workers: int = 0,
+        num_workers: int | Literal["auto"] = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
@@ -158,7 +171,7 @@ class DataLoader(Checkpointing[T_co]):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
-        worker_mode: Literal["process", "thread"] = "process",
+        worker_mode: Literal["process", "thread", "auto"] = "process",
         dataset_lock: bool = False,
         assignment: Literal["static", "dynamic"] | None = None,
         on_worker_death: Literal["error", "restart"] = "error",
@@ -171,6 +184,12 @@ class DataLoader(Checkpointing[T_co]):
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
         refuse_iterable(dataset)
+        any_number = isinstance(num_workers, str)
+        if isinstance(num_workers, str):
+            if num_workers != "auto":
+                msg = f'num_workers must be an integer or "auto", got {num_workers!r}'
+                raise ValueError(msg)
+            num_workers = usable_cores()
         self.worker_mode = worker_mode
         self.dataset_lock = dataset_lock
         self.assignment = assignment
@@ -213,10 +232,15 @@ class DataLoader(Checkpointing[T_co]):
                 "none; leave one of them out"
             )
             raise ValueError(msg)
-        native, mode = self._pipeline() is not None, worker_mode if num_workers else "inline"
+        native = self._pipeline() is not None
+        mode: Mode = "thread" if worker_mode == "thread" else "process"
+        self._auto = AutoMode(any_number=any_number)
+        self._any_number = any_number
+        # What a controller has come to, from one epoch to the next.
+        self._reached: dict[str, int] = {}
         if not native:
             refuse_unfit(self)
-        self._diary = Diary("native" if native else mode, num_workers)
+        self._diary = Diary("native" if native else mode if num_workers else "inline", num_workers)
         self._faults = Faults()
         self._init_checkpointing(
             seed=seed,
@@ -241,11 +265,28 @@ class DataLoader(Checkpointing[T_co]):
             val = seconds(attr, val)
         super().__setattr__(attr, val)
 
+    def __iter__(self) -> _BaseDataLoaderIter:
+        if self._iterator is not None and (self.worker_mode == "auto" or self._any_number):
+            native = self._pipeline() is not None
+            if not native and not self._auto.goes_on(self):
+                # The workers of the epoch before are not those of this one.
+                self._iterator = None
+        return super().__iter__()
+
     def _get_iterator(self) -> _BaseDataLoaderIter:
         pipeline = self._pipeline()
         if pipeline is not None:
             return NativeIterator(self, pipeline)
         refuse_unfit(self)
+        if self.worker_mode != "auto" and not self._any_number:
+            return self._made_iterator()
+        choice = self._auto.choose(self)
+        with as_chosen(self, choice):
+            iterator = self._made_iterator()
+        self._diary.chosen(choice.told())
+        return iterator
+
+    def _made_iterator(self) -> _BaseDataLoaderIter:
         if self.num_workers == 0:
             return InlineIterator(self)
         self.check_worker_number_rationality()

@@ -52,6 +52,8 @@ class Diary:
         self._step = Durations()
         self._all = Tally()
         self._made: dict[int, Tally] = {}
+        # Who makes the batches, and why, where that was decided by itself.
+        self._chosen = ""
         self._began_at = 0
         self._asked_at = 0
         self._left_at = 0
@@ -97,6 +99,18 @@ class Diary:
         self._left_at = now = perf_counter_ns()
         self._wait.add(now - self._asked_at)
         self._batches += 1
+
+    def chosen(self, told: str) -> None:
+        """Note who makes the batches, and why, in words."""
+        self._chosen = told
+
+    def fetched(self) -> tuple[int, int]:
+        """Return how many samples were made, and what that took, collation included."""
+        return self._all.samples, self._all.fetch.total + self._all.collate.total
+
+    def step_seconds(self) -> float:
+        """Return what the loop's step takes; 0 if nobody knows yet."""
+        return self._step.mean / 1e9
 
     def replaced(self) -> None:
         """Note that a worker was replaced."""
@@ -221,6 +235,8 @@ class Diary:
             f"{_span(self._made_mean)} to make: {self._parts()}.",
             self._verdict(waiting),
         ]
+        if self._chosen:
+            lines.append(self._chosen)
         return "\n".join(lines)
 
     @property

@@ -116,6 +116,8 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._pipeline = pipeline
         self._mixes = bool(pipeline._batch_operations())
         self._prefetch = (loader.prefetch_factor or 1) * max(self._num_workers, 1)
+        # Where a controller decides: what it has come to, for the stretches after this one.
+        self._reached = loader._reached if loader._any_number else None
         self._plain = self._collate_fn is default_collate
         self._native: NativeLoader | None = None
         self._diary = loader._diary
@@ -259,6 +261,8 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
             "pin_memory": self._pin_memory,
             "on_error": self._on_error,
         }
+        if self._reached is not None:
+            settings |= {"auto_num_workers": 0, "auto_prefetch": 0} | self._reached
         if self._max_errors is not None:
             settings["max_errors"] = self._max_errors
         if self._sample_timeout is not None:
@@ -277,6 +281,8 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
     def _let_go(self) -> None:
         if self._native is not None:
             self._faults.keep(self._native.errors())
+            if self._reached is not None:
+                self._reached["num_workers"] = self._native.workers
             self._diary.note_engine(self.measured())
             self._running = self._native = None
 

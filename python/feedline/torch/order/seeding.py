@@ -22,7 +22,7 @@ from feedline.randomness import Making, thread
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Seeded", "kept", "moves_global_generators", "sample_seed"]
+__all__ = ["Seeded", "generator_states", "kept", "moves_global_generators", "sample_seed"]
 
 _MASK = 2**64 - 1
 
@@ -109,19 +109,20 @@ def kept() -> Iterator[None]:
         torch.default_generator.set_state(before[2])
 
 
+def generator_states() -> dict[str, Any]:
+    """Return where each global generator is, by name, to be compared."""
+    numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    return {
+        "random": random.getstate(),
+        "numpy.random": (numpy["key"].tobytes(), numpy["pos"]),
+        "torch": torch.default_generator.get_state().numpy().tobytes(),
+    }
+
+
 def moves_global_generators(dataset: Any, index: Any) -> list[str]:  # noqa: ANN401 - the user's
     """Make one sample and return which global generators that has moved; they are put back."""
-
-    def states() -> dict[str, Any]:
-        numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
-        return {
-            "random": random.getstate(),
-            "numpy.random": (numpy["key"].tobytes(), numpy["pos"]),
-            "torch": torch.default_generator.get_state().numpy().tobytes(),
-        }
-
     with kept():
-        before = states()
+        before = generator_states()
         dataset[index]
-        after = states()
+        after = generator_states()
     return [name for name in before if before[name] != after[name]]
