@@ -58,7 +58,7 @@ def as_auto(name: str, value: object) -> Auto | None:
         if value == "auto":
             return Auto()
         msg = f'{name} must be an integer, "auto" or feedline.Auto(...), got {value!r}'
-        raise ValueError(msg)
+        raise TypeError(msg)
     return None
 
 

@@ -66,8 +66,6 @@ def test_a_copy_has_a_controller_with_the_same_bounds():
 @pytest.mark.parametrize(
     ("settings", "advice"),
     [
-        ({"num_workers": "many"}, '"auto" or feedline.Auto'),
-        ({"prefetch": "far"}, '"auto" or feedline.Auto'),
         ({"num_workers": "auto", "io_workers": 2}, "leave io_workers out"),
         ({"num_workers": "auto", "policy": "block"}, "`steal`"),
         ({"num_workers": 0, "prefetch": "auto"}, "at least 1"),
@@ -76,6 +74,12 @@ def test_a_copy_has_a_controller_with_the_same_bounds():
 def test_what_a_controller_cannot_have_is_refused_with_advice(settings, advice):
     with pytest.raises(ValueError, match=advice):
         feedline.Loader(feedline.arrays(np.arange(8)), **settings)
+
+
+@pytest.mark.parametrize("setting", ["num_workers", "prefetch"])
+def test_other_words_are_refused_by_name(setting):
+    with pytest.raises(TypeError, match=f'{setting} must be an integer, "auto" or feedline.Auto'):
+        feedline.Loader(feedline.arrays(np.arange(8)), **{setting: "many"})
 
 
 @pytest.mark.parametrize("bounds", [{"start": 0}, {"most": 0}, {"start": 4, "most": 3}])

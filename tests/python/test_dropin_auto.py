@@ -189,10 +189,8 @@ def test_states_go_on_whoever_makes_the_batches():
     assert [x.tolist() for x in second] == [x.tolist() for x in iterator]
 
 
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [({"worker_mode": "best"}, '"auto"'), ({"num_workers": "many"}, '"auto"')],
-)
-def test_other_words_are_refused(settings, match):
-    with pytest.raises(ValueError, match=match):
-        DataLoader(Squares(), **settings)
+def test_other_words_are_refused():
+    with pytest.raises(ValueError, match='"auto"'):
+        DataLoader(Squares(), worker_mode="best")
+    with pytest.raises(TypeError):
+        DataLoader(Squares(), num_workers="many")

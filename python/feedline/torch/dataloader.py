@@ -184,11 +184,9 @@ class DataLoader(Checkpointing[T_co]):
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
         refuse_iterable(dataset)
-        any_number = isinstance(num_workers, str)
-        if isinstance(num_workers, str):
-            if num_workers != "auto":
-                msg = f'num_workers must be an integer or "auto", got {num_workers!r}'
-                raise ValueError(msg)
+        # Other words are refused by torch.
+        any_number = num_workers == "auto"
+        if num_workers == "auto":
             num_workers = usable_cores()
         self.worker_mode = worker_mode
         self.dataset_lock = dataset_lock
