@@ -185,8 +185,8 @@ class DataLoader(Checkpointing[T_co]):
     ) -> None:
         refuse_iterable(dataset)
         # Other words are refused by torch.
-        any_number = num_workers == "auto"
-        if num_workers == "auto":
+        any_number = isinstance(num_workers, str) and num_workers == "auto"
+        if isinstance(num_workers, str) and num_workers == "auto":
             num_workers = usable_cores()
         self.worker_mode = worker_mode
         self.dataset_lock = dataset_lock

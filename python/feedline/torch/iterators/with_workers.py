@@ -35,6 +35,7 @@ from feedline.torch.workers.offer import Tolerated
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
+    from feedline.torch.iterators.diary import Mode
 
 __all__ = ["WorkersIterator"]
 
@@ -103,7 +104,7 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
         self._start_workers(loader)
         self._shutdown = False
         self._data_queue = self._pinning() if self._pin_memory else self._worker_result_queue
-        self._mode = loader.worker_mode
+        self._mode: Mode = "thread" if loader.worker_mode == "thread" else "process"
         self._note()
         self._reset(loader, first_iter=True)
         self._num_yielded = self._latest.num_yielded
