@@ -114,6 +114,7 @@ class Setting(TypedDict):
 
 # `from` is a word of Python's.
 Change = TypedDict("Change", {"at_ns": int, "from": Setting, "to": Setting, "why": str})
+Change.__doc__ = """One thing that a controller did, and why."""
 
 
 class ControlStats(TypedDict):
