@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from feedline._arguments import whole
 
-__all__ = ["Auto", "AutoOr"]
+__all__ = ["Auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,6 @@ class Auto:
         if self.most is not None:
             least = 1 if self.start is None else self.start
             whole("Auto(most=)", self.most, least, 4096)
-
-
-AutoOr: TypeAlias = Auto | Literal["auto"]
 
 
 def as_auto(name: str, value: object) -> Auto | None:

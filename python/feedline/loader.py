@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from typing_extensions import TypeVar
 
-    from feedline.auto import AutoOr
+    from feedline.auto import Auto
     from feedline.errors import SampleError
     from feedline.pipeline import Pipeline
     from feedline.stats import Stats
@@ -207,12 +207,12 @@ class Loader(Generic[Batch]):
         buckets: str | ArrayLike | None = None,
         bucket_batches: int = 4,
         seed: int = 0,
-        num_workers: int | AutoOr | None = None,
+        num_workers: int | Auto | Literal["auto"] | None = None,
         drop_last: bool = False,
         pad_last: bool = False,
         order: Literal["planned", "ready"] = "planned",
         window: int = 8,
-        prefetch: int | AutoOr | None = None,
+        prefetch: int | Auto | Literal["auto"] | None = None,
         memory: int | str | None = None,
         on_error: Literal["raise", "skip", "replace"] = "raise",
         max_errors: int | None = None,
