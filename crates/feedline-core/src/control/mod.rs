@@ -1,7 +1,7 @@
 //! How many workers work and how far they read ahead, decided while they do.
 //!
-//! [`Controller`] is a state machine without a thread or a clock: it is told what has been counted so far and answers
-//! with another [`Setting`], or none. [`crate::crew`] has the thread that counts, asks and carries out; results do not
+//! `Controller` is a state machine without a thread or a clock: it is told what has been counted so far and answers
+//! with another [`Setting`], or none. the crew has the thread that counts, asks and carries out; results do not
 //! depend on it, since a batch's samples follow from the plan alone.
 //!
 //! # How it decides
@@ -22,9 +22,9 @@
 //! # Why it does not oscillate
 //!
 //! Each change is a *trial*: what follows is left out until it has settled, the next window is compared with the one
-//! before, and what gained less than [`GAIN`] is taken back. What was taken back is not tried again until [`BACKOFF`]
-//! has passed, which doubles each time, or until the work itself has changed by half. Between [`CONTENT`] and
-//! [`WAITS`] nothing is done at all.
+//! before, and what gained less than `GAIN` is taken back. What was taken back is not tried again until `BACKOFF`
+//! has passed, which doubles each time, or until the work itself has changed by half. Between `CONTENT` and
+//! `WAITS` nothing is done at all.
 
 mod controller;
 mod limits;
