@@ -46,16 +46,19 @@ class LoaderSeen:
         The how many-th that was iterated.
     loader
         The loader, of torch or the drop-in.
+    iterator
+        Its iterator, which knows what was decided where the loader says "auto".
     """
 
-    def __init__(self, number: int, loader: Any) -> None:  # noqa: ANN401 - torch's or the drop-in's
+    def __init__(self, number: int, loader: Any, iterator: Any) -> None:  # noqa: ANN401 - torch's
         self.number = number
-        self.workers = int(loader.num_workers)
+        self.workers = int(iterator._num_workers)
         self.prefetch = int(loader.prefetch_factor or 2) if self.workers else 0
         self.batch_size = loader.batch_size
         self.persistent = bool(loader.persistent_workers)
         self.is_feedline = hasattr(loader, "_diary")
-        self.mode = getattr(loader, "worker_mode", "process") if self.workers else "inline"
+        threads = "Thread" in type(iterator).__name__
+        self.mode = ("thread" if threads else "process") if self.workers else "inline"
         self.stats: Callable[[], Any] | None = getattr(loader, "stats", None)
         self.length: int | None = None
         with contextlib.suppress(Exception):  # an iterable dataset, or a length of the user's
@@ -149,7 +152,7 @@ class Course:
         with self._lock:
             seen = self._known.get(id(loader))
             if seen is None:
-                seen = LoaderSeen(len(self.loaders) + 1, loader)
+                seen = LoaderSeen(len(self.loaders) + 1, loader, iterator)
                 self.loaders.append(seen)
                 self._known[id(loader)] = seen
                 # Or its number would be given to another.
