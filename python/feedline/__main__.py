@@ -9,7 +9,10 @@ import sys
 from feedline._feedline import cli
 
 # Subcommands that are Python: what each does, for the help.
-_IN_PYTHON = {"doctor": "Run a part of a training script and say what holds it up"}
+_IN_PYTHON = {
+    "doctor": "Run a part of a training script and say what holds it up",
+    "tune": "Find good settings of a loader with few measurements",
+}
 
 
 def main() -> int:
@@ -21,13 +24,19 @@ def main() -> int:
         from feedline.doctor.command import main as doctor  # needed by few
 
         return doctor(arguments[1:])
+    if arguments and arguments[0] == "tune":
+        from feedline.tune.command import main as tune  # needed by few
+
+        return tune(arguments[1:])
     # The command is native code from here on; Python's own handler would run after its end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     code = cli(["feedline", *arguments])
-    if arguments in (["--help"], ["-h"], ["help"], []):
-        print("\nIn Python:")
-        for name, about in _IN_PYTHON.items():
-            print(f"  {name:9} {about}")
+    if arguments in (["--help"], ["-h"]):
+        lines = ["", "In Python:", *(f"  {name:9} {it}" for name, it in _IN_PYTHON.items())]
+        try:
+            print("\n".join(lines), flush=True)
+        except BrokenPipeError:  # whoever read it has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 

@@ -1,0 +1,142 @@
+"""``feedline tune``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from feedline.tune.report import as_data, as_page, as_text, trial_text
+from feedline.tune.search import tune
+from feedline.tune.targets import TargetError, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from feedline.tune.trials import Trial
+
+__all__ = ["main"]
+
+_FAILED, _CANCELLED = 3, 130
+_UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    arguments
+        What comes after ``feedline tune``.
+
+    Returns
+    -------
+    int
+        The exit code: 0; 2 for arguments that make no sense; 3 if nothing can be tuned; 130 after
+        Ctrl-C.
+    """
+    asked = _parser().parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if asked.page is not None and not asked.page.parent.is_dir():
+        return _complain(f"cannot write {asked.page}: there is no folder {asked.page.parent}", 2)
+    try:
+        target = opened(asked.target, batch_sizes=asked.batch_sizes)
+        found = tune(
+            target,
+            seconds=asked.seconds,
+            step=asked.step,
+            memory=asked.memory,
+            told=None if asked.quiet else _told,
+        )
+    except (TargetError, ValueError) as problem:
+        return _complain(str(problem), _FAILED)
+    except KeyboardInterrupt:
+        return _CANCELLED
+    if asked.page is not None:
+        asked.page.write_text(as_page(asked.target, target, found), encoding="utf-8")
+    text = as_text(asked.target, target, found)
+    sys.stdout.write(
+        (json.dumps(as_data(asked.target, target, found)) if asked.json else text) + "\n"
+    )
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="feedline tune", description="Find good settings of a loader with few measurements."
+    )
+    parser.add_argument(
+        "target",
+        metavar="SOURCE | script.py:make_loader",
+        help="a folder or file that feedline reads; or a function that returns a DataLoader or a "
+        "feedline.Loader, and may take num_workers, worker_mode, prefetch, order, batch_size",
+    )
+    parser.add_argument("--json", action="store_true", help="what was found as JSON")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write a page (HTML)")
+    parser.add_argument("--quiet", action="store_true", help="do not tell of each point")
+    parser.add_argument(
+        "--seconds",
+        type=_positive,
+        default=1.0,
+        metavar="S",
+        help="measure each point for so long (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--step",
+        type=_positive,
+        default=0.0,
+        metavar="S",
+        help="seconds of a training step (default: none, as fast as it goes)",
+    )
+    parser.add_argument(
+        "--memory", type=_bytes, metavar="BYTES", help='what a loader may take, such as "2GiB"'
+    )
+    parser.add_argument(
+        "--batch-sizes",
+        type=_sizes,
+        default=(),
+        metavar="N,N",
+        help="sizes of a batch to choose from (default: the loader's own)",
+    )
+    return parser
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be seconds above 0, got {text!r}")
+    return value
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]ib)?", text.strip().lower())
+    if found is None or not float(found[1]):
+        raise argparse.ArgumentTypeError(f'must be bytes such as "512MiB" or "2GiB", got {text!r}')
+    return int(float(found[1]) * _UNITS[found[2] or ""])
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        sizes = (0,)
+    if min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"must be sizes such as 32,64, got {text!r}")
+    return sizes
+
+
+def _told(trial: Trial) -> None:
+    sys.stderr.write(trial_text(trial) + "\n")
+    sys.stderr.flush()
+
+
+def _complain(problem: str, code: int) -> int:
+    sys.stderr.write(f"error: {problem}\n")
+    return code

@@ -1,0 +1,183 @@
+"""`feedline tune`: the search against a loader whose every point is known, and the command."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from feedline.tune import Setting, Target, TargetError, Trial, opened, search, tune
+from patience import PATIENCE
+
+CORES = 2
+
+
+def grid(mode):
+    modes = ("native",) if mode == "native" else ("process", "thread")
+    axes = {
+        "workers": (0, 1, 2, 3, 4, 6, 8),
+        "mode": modes,
+        "prefetch": (1, 2, 4, 8) if mode == "native" else (1, 2, 4),
+        "order": ("planned", "ready") if mode == "native" else ("planned",),
+        "batch_size": (32,),
+    }
+    return Target(lambda _: [], Setting(1, modes[0], 2, "planned", 32), axes, str)
+
+
+def waiting(setting, cpu):
+    """32 samples that wait 2 ms each: workers do so side by side."""
+    workers, period = setting.workers or 1, 0.064
+    return period / workers, 0.001
+
+
+def computing(setting, cpu):
+    """They compute 2 ms each: as many at once as there are cores."""
+    return 0.064 / min(setting.workers or 1, CORES), 0.064
+
+
+def under_the_lock(setting, cpu):
+    """The same in Python code: threads take turns."""
+    if setting.mode == "thread":
+        return 0.066, 0.064
+    return computing(setting, cpu)
+
+
+def crowded(setting, cpu):
+    """More workers than cores are a burden."""
+    period, used = computing(setting, cpu)
+    return period * (1 + 0.1 * max(setting.workers - CORES, 0)), used
+
+
+def uneven(setting, cpu):
+    """Batches of which some take long: those ready first, or more ahead, help."""
+    period, used = waiting(setting, cpu)
+    return period * (0.8 if setting.order == "ready" else 1.0) * (1 - 0.02 * setting.prefetch), used
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """Let points be known instead of measured."""
+
+    def by(function):
+        def trial(target, setting, *, seconds, step=0.0):
+            period, cpu = function(setting, 0.0)
+            period = max(period, step) if setting.workers else period + step
+            size, memory = 1 << 20, (1 << 20) * setting.prefetch * max(setting.workers, 1)
+            return Trial(setting, 32 / period, period, cpu, size, memory, seconds)
+
+        monkeypatch.setattr(search, "measured", trial)
+        monkeypatch.setattr(search, "usable_cores", lambda: CORES)
+        return trial
+
+    return by
+
+
+@pytest.mark.parametrize("mode", ["process", "native"])
+@pytest.mark.parametrize("function", [waiting, computing, under_the_lock, crowded, uneven])
+def test_the_choice_is_as_good_as_the_best_of_the_grid_with_a_quarter_of_its_points(
+    known, function, mode
+):
+    measured, target = known(function), grid(mode)
+    found = tune(target)
+    best = max(measured(target, it, seconds=1).rate for it in target.grid())
+    assert found.best.rate >= 0.95 * best
+    assert len(found.trials) <= 0.25 * len(target.grid())
+
+
+def test_workers_that_a_step_does_not_need_are_not_chosen(known):
+    known(waiting)
+    found = tune(grid("process"), step=0.04)
+    assert found.best.setting.workers == 2
+
+
+def test_points_that_take_more_memory_than_allowed_are_not_chosen(known):
+    known(waiting)
+    found = tune(grid("process"), memory=9 << 20)
+    assert found.best.memory <= 9 << 20
+    assert found.best.setting.workers > 1
+
+
+def test_a_grid_of_failures_is_an_error_with_the_reason(known, monkeypatch):
+    known(waiting)
+    failed = lambda target, setting, **_: Trial(setting, 0, 0, 0, 0, 0, 0, "OSError('gone')")  # noqa: E731
+    monkeypatch.setattr(search, "measured", failed)
+    with pytest.raises(ValueError, match="no setting works: OSError"):
+        tune(grid("process"))
+
+
+# ---- the command
+
+
+def command(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "feedline", "tune", "--seconds", "0.05", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        cwd=folder,
+    )
+
+
+def test_a_source_is_tuned_and_the_code_runs(tmp_path):
+    np.save(tmp_path / "rows.npy", np.zeros((4096, 8), np.float32))
+    done = command(tmp_path, "rows.npy", "--json", "--page", "page.html", "--batch-sizes", "16,64")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told["trials"]) <= 0.25 * told["grid_points"]
+    assert told["best"]["settings"]["batch_size"] in (16, 64)
+    assert "rows.npy" in (tmp_path / "page.html").read_text()
+    program = f"import feedline\n{told['code']}\nassert len(next(iter(loader))) == 1"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=PATIENCE)
+
+
+def test_a_function_that_returns_a_loader_of_torch_is_tuned(tmp_path):
+    pytest.importorskip("torch")
+    source = """
+    import time, torch
+    from torch.utils.data import DataLoader
+    class Slow(torch.utils.data.Dataset):
+        def __len__(self): return 100_000
+        def __getitem__(self, i):
+            time.sleep(0.01)
+            return torch.zeros(2)
+    def make_loader():
+        return DataLoader(Slow(), batch_size=4, shuffle=True)
+    """
+    (tmp_path / "data.py").write_text(textwrap.dedent(source))
+    done = command(tmp_path, "data.py:make_loader", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["now"]["settings"] == {"batch_size": 4, "num_workers": 0}
+    # Samples that sleep 10 ms: eight at once are eight times as many, on any machine.
+    assert told["best"]["settings"]["num_workers"] >= 2
+    assert told["code"].startswith("from feedline.torch import DataLoader\nloader = DataLoader(")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def make(): return 3", "returned int"),
+        ("def other(): pass", "has no function make"),
+        ("raise LookupError('x')", "raises when imported: LookupError('x')"),
+        ("def make(path): pass", "needs 'path', which is no setting"),
+    ],
+)
+def test_what_cannot_be_tuned_is_told_about(tmp_path, source, words):
+    (tmp_path / "broken_loader.py").write_text(source)
+    with pytest.raises(TargetError, match=words.replace("(", "\\(").replace(")", "\\)")):
+        opened(f"{tmp_path / 'broken_loader.py'}:make")
+
+
+def test_what_is_not_there_is_told_about(tmp_path):
+    done = command(tmp_path, "no_such_folder")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "error: cannot tune no_such_folder: there is no no_such_folder\n"
+
+
+def test_arguments_that_cannot_be_are_refused(tmp_path):
+    for options in (["--memory", "lots"], ["--batch-sizes", "0"], ["--step", "-1"]):
+        done = command(tmp_path, "x.npy", *options)
+        assert (done.returncode, done.stdout) == (2, "")
