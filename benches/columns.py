@@ -233,10 +233,13 @@ def groups_table(bench: Bench, path: Path, orders: Orders) -> None:
     )
 
 
+def exactly(orders: Orders) -> str:
+    return f"Parquet, {orders.samples:,} rows of 10 columns, batches of {BATCH}, shuffled exactly"
+
+
 def memory_table(bench: Bench, path: Path, orders: Orders) -> None:
-    title = f"Parquet, {orders.samples:,} rows of 10 columns, batches of {BATCH}, shuffled exactly"
     bench.hold(
-        title,
+        exactly(orders),
         {
             "table in memory, take": chosen_rows(InMemory(path), orders),
             "feedline, 2 workers": ours(path, orders, in_order, orders.part),
@@ -244,10 +247,13 @@ def memory_table(bench: Bench, path: Path, orders: Orders) -> None:
         unit="rows",
         require=["feedline, 2 workers/table in memory, take>=2"],
     )
+
+
+def datasets_table(bench: Bench, path: Path, orders: Orders) -> None:
     # An epoch of theirs takes half a minute.
     once = dataclasses.replace(orders, timed=1, epochs=orders.epochs[: WARM + 1 + 2])
     bench.hold(
-        title,
+        exactly(orders),
         {
             "datasets, format torch": chosen_rows(Formatted(path), once, in_format),
             "feedline, 2 workers": ours(path, once, in_format, once.part),
@@ -303,13 +309,21 @@ def reopening_table(bench: Bench) -> None:
 def main() -> None:
     # Arrow's memory is read only, and nobody writes to it here.
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-    bench = Bench("columns", "rows of tables against torch + pyarrow and datasets")
-    rows = bench.size(1_000_000, 200_000)
-    orders = Orders.of(rows, BATCH, timed=bench.size(4, 1), part=4 * BATCH)
-    with parquet_file(rows) as path:
-        groups_table(bench, path, orders)
-        memory_table(bench, path, orders)
-    reopening_table(bench)
+    of_parquet = {"groups": groups_table, "memory": memory_table, "datasets": datasets_table}
+    bench = Bench(
+        "columns",
+        "rows of tables against torch + pyarrow and datasets",
+        [*of_parquet, "reopening"],
+    )
+    if any(name in of_parquet for name in bench.tables):
+        rows = bench.size(1_000_000, 200_000)
+        orders = Orders.of(rows, BATCH, timed=bench.size(4, 1), part=4 * BATCH)
+        with parquet_file(rows) as path:
+            for name in bench.tables:
+                if name in of_parquet:
+                    of_parquet[name](bench, path, orders)
+    if "reopening" in bench.tables:
+        reopening_table(bench)
     bench.close()
 
 
