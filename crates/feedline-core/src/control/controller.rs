@@ -140,8 +140,9 @@ impl Controller {
             return None;
         };
         let window = Window::between(&mark, now, self.setting.workers);
-        if window.samples == 0 && window.batches == 0 && window.wait == 0.0 {
-            // Nobody wants anything: this time is part of no window.
+        let is_nothing = window.samples == 0 && window.batches == 0 && window.wait == 0.0;
+        if is_nothing || now.absences != mark.absences {
+            // Nobody wants anything, or did not for a while: this time is part of no window.
             self.mark = Some(*now);
             return None;
         }

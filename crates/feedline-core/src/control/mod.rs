@@ -1,7 +1,7 @@
 //! How many workers work and how far they read ahead, decided while they do.
 //!
 //! `Controller` is a state machine without a thread or a clock: it is told what has been counted so far and answers
-//! with another [`Setting`], or none. the crew has the thread that counts, asks and carries out; results do not
+//! with another [`Setting`], or none. The crew has the thread that counts, asks and carries out; results do not
 //! depend on it, since a batch's samples follow from the plan alone.
 //!
 //! # How it decides

@@ -235,9 +235,14 @@ fn time_in_which_nobody_asks_counts_for_nothing() {
         counters.now_ns += 100_000_000;
         assert_eq!(controller.look(&counters), None);
     }
-    run.on(2.0, |setting| images.speed(setting), quiet);
-    run.on(60.0, |_| away, quiet);
-    assert_eq!(run.setting.workers, 2);
+    // A loop that leaves again and again leaves its mark in no window.
+    for _ in 0..20 {
+        run.on(0.3, |setting| images.speed(setting), quiet);
+        run.counters.absences += 1;
+        run.on(1.0, |_| away, quiet);
+        run.counters.absences += 1;
+    }
+    assert_eq!(run.setting, Setting { workers: 2, prefetch: 4 });
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub(crate) struct Counters {
     pub(crate) batches: u64,
     /// Time the loop waited for batches, the wait that is under way included.
     pub(crate) wait_ns: u64,
+    /// How often the loop was elsewhere for long.
+    pub(crate) absences: u64,
     /// Time that workers slept behind a full read-ahead, all together.
     pub(crate) full_ns: u64,
     /// Time that they slept because there was nothing to do.

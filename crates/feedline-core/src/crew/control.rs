@@ -59,6 +59,7 @@ fn counters(engine: &Engine) -> Counters {
     consumed.fold();
     counters.batches = consumed.batches;
     counters.wait_ns = consumed.waited_until(now_ns);
+    counters.absences = consumed.absences_until(now_ns);
     drop(consumed);
     counters.processor = processor::read(engine, engine.active());
     counters

@@ -58,6 +58,9 @@ pub(crate) struct Consumption {
     pub(crate) left_at_ns: Option<u64>,
     /// Since when it waits for the next batch, though it may have looked after other things in between; `None` while it does not.
     asked_at_ns: Option<u64>,
+    /// How many steps there were, and how many of them were so long that the loop was elsewhere meanwhile.
+    steps: u64,
+    absences: u64,
     noted: Vec<Delivered>,
 }
 
@@ -75,6 +78,8 @@ pub(crate) struct Delivered {
 
 /// How many batches' times are kept one by one.
 pub(crate) const RECENT: usize = 256;
+/// No shorter step is taken for an absence.
+const ABSENCE_NS: u64 = 1_000_000_000;
 /// How many batches are noted before they are counted.
 const NOTED: usize = 32;
 
@@ -94,6 +99,8 @@ impl Consumption {
             begun_ns: None,
             left_at_ns: None,
             asked_at_ns: None,
+            steps: 0,
+            absences: 0,
             noted: Vec::with_capacity(NOTED),
         }
     }
@@ -107,7 +114,10 @@ impl Consumption {
     /// The consumer came back for more at `now_ns`. Returns when it asked for the next batch first.
     pub(crate) fn asked(&mut self, now_ns: u64) -> u64 {
         if let Some(left) = self.left_at_ns.take() {
-            self.step_ns += now_ns.saturating_sub(left);
+            let step_ns = now_ns.saturating_sub(left);
+            self.absences += u64::from(self.is_absence(step_ns));
+            self.step_ns += step_ns;
+            self.steps += 1;
         }
         *self.asked_at_ns.get_or_insert(now_ns)
     }
@@ -115,6 +125,17 @@ impl Consumption {
     /// There is no batch for it.
     pub(crate) fn left_without(&mut self) {
         self.asked_at_ns = None;
+    }
+
+    /// Whether a step is no step: the loop validates, saves, or was left.
+    fn is_absence(&self, step_ns: u64) -> bool {
+        step_ns > ABSENCE_NS.max(8 * self.step_ns / self.steps.max(1))
+    }
+
+    /// How often the loop was elsewhere, this time included if it is.
+    pub(crate) fn absences_until(&self, now_ns: u64) -> u64 {
+        let lasts = self.left_at_ns.map_or(0, |left| now_ns.saturating_sub(left));
+        self.absences + u64::from(self.is_absence(lasts))
     }
 
     /// How long it has waited until now, for the batch that it waits for too.
