@@ -42,7 +42,7 @@ use crate::flow::{Flow, Gate, Ticket};
 use crate::measure::consumption::Consumption;
 use crate::measure::tally::Idle;
 use crate::open::{Opened, Opener};
-use crate::plan::{Order, Plan};
+use crate::plan::{Order, Plan, SampleIndex};
 use crate::schedule::{Job, Policy};
 use crate::state::{Course, PipelineIdentity, Start, State, StateError};
 use crate::sync::lock_std as lock;
@@ -114,7 +114,8 @@ impl Engine {
                 Ran::Retired => Stepped::Retired,
             };
         }
-        match self.opener.open_next(|index| self.runner.hint(index)) {
+        let expect = |indices: &[SampleIndex]| self.runner.expect(indices);
+        match self.opener.open_next(|index| self.runner.hint(index), expect) {
             Opened::Something => Stepped::Worked,
             Opened::Full => Stepped::Idle(ticket, Idle::ForConsumer),
             Opened::Nothing => Stepped::Idle(ticket, Idle::WithoutWork),

@@ -104,6 +104,8 @@ impl LoaderBuilder {
         let spare = usize::try_from(budget / 64).unwrap_or(usize::MAX).min(16 << 20);
         let is_limited = self.sample_timeout.is_some();
         let dataset: Arc<dyn Dataset> = Arc::from(self.dataset);
+        // What an iterator gives next nobody knows.
+        let look_ahead = if iterable.is_some() { 0 } else { dataset.look_ahead() };
         let iterating = iterable.map(|_| Iterating {
             dataset: Arc::clone(&dataset),
             seed: self.seed,
@@ -162,6 +164,7 @@ impl LoaderBuilder {
             composer,
             replay: self.replay,
             iterating,
+            look_ahead,
             prepared: crate::sync::Mutex::default(),
         };
         Ok(Arc::new(Engine {

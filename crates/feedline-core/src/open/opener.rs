@@ -52,6 +52,8 @@ pub(crate) struct Opener {
     pub(crate) replay: Vec<OrderLog>,
     /// Where samples come from, of an iterable dataset.
     pub(crate) iterating: Option<Iterating>,
+    /// How many samples before they are made the dataset is told of them.
+    pub(crate) look_ahead: usize,
     pub(crate) prepared: Mutex<NextBatch>,
 }
 
@@ -60,6 +62,8 @@ pub(crate) struct Opener {
 pub(crate) struct NextBatch {
     /// An epoch's plan, and the course it is a plan of: what is left of an epoch has another plan.
     epoch: Option<(Course, EpochPlan)>,
+    /// In which generation, of which epoch and up to which of its batches the dataset was told what comes.
+    told: (u64, u64, u64),
     /// Whether somebody is making the next epoch's plan.
     planning: bool,
     /// The pass over an iterable dataset that is under way, and whether somebody takes samples from it.
@@ -97,8 +101,13 @@ struct BatchSamples {
 }
 
 impl Opener {
-    /// Opens the next batch and queues its jobs, if it may be opened. `hint` is the dataset's cost hint.
-    pub(crate) fn open_next(&self, hint: impl Fn(SampleIndex) -> Option<u64>) -> Opened {
+    /// Opens the next batch and queues its jobs, if it may be opened. `hint` is the dataset's cost hint, `expect` tells it
+    /// what comes.
+    pub(crate) fn open_next(
+        &self,
+        hint: impl Fn(SampleIndex) -> Option<u64>,
+        expect: impl Fn(&[SampleIndex]),
+    ) -> Opened {
         let mut prepared = lock(&self.prepared);
         if prepared.pulling {
             // Whoever takes samples wakes the others when there are some, but may be at it when all is over.
@@ -124,6 +133,9 @@ impl Opener {
                 return self.pass_over(prepared, id, range.collect(), error);
             }
         };
+        if self.look_ahead > 0 {
+            self.tell(&mut prepared, id, expect);
+        }
         // The system, or a driver that page-locks, may take its time.
         let rows = match self.block() {
             Ok(rows) => rows,
@@ -184,6 +196,30 @@ impl Opener {
             self.gate.found_end(id.generation, id.number + 1);
         }
         Opened::Something
+    }
+
+    /// Tells the dataset of the samples of this batch and of those after it, as far as it wants to look ahead and was not
+    /// told already.
+    fn tell(&self, prepared: &mut NextBatch, id: BatchId, expect: impl Fn(&[SampleIndex])) {
+        let Some((course, _)) = &prepared.epoch else { return };
+        let batches = (self.look_ahead as u64).div_ceil(course.plan().batch_size().max(1));
+        let end = (id.number + 1).saturating_add(batches).min(course.batches(id.epoch));
+        let from = match prepared.told {
+            (generation, epoch, told) if (generation, epoch) == (id.generation, id.epoch) => {
+                told.max(id.number)
+            }
+            _ => id.number,
+        };
+        for number in from..end {
+            let range = course.batch_range(id.epoch, number);
+            let slots = (range.end - range.start) as u32;
+            // Without memory for a list of numbers nobody is told; the batch itself will say so.
+            let Ok(members) = self.members(prepared, BatchId { number, ..id }, slots) else {
+                break;
+            };
+            expect(&members.indices);
+        }
+        prepared.told = (id.generation, id.epoch, from.max(end));
     }
 
     /// Takes the samples of a batch from the dataset's iterator. Who comes meanwhile finds nothing to open.

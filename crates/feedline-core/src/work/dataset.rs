@@ -87,6 +87,19 @@ pub trait Dataset: Send + Sync + 'static {
         let _ = indices;
     }
 
+    /// How many samples before they are made it wants to [expect](Dataset::expect) them: as many as it can fetch at a
+    /// time. 0 (the default) where samples are at hand.
+    fn look_ahead(&self) -> usize {
+        0
+    }
+
+    /// Told that these samples are wanted soon, in this order: a dataset that is far away may begin to fetch them. Nothing
+    /// but time may depend on it: samples may be asked for that were not told of, and the other way round. It must
+    /// return at once, for batches are not opened meanwhile.
+    fn expect(&self, indices: &[SampleIndex]) {
+        let _ = indices;
+    }
+
     /// A number proportional to the sample's cost, such as its file's size. Policies that order by
     /// cost use it until they have measured the sample.
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
@@ -154,6 +167,12 @@ impl<D: Dataset + ?Sized> Dataset for Arc<D> {
     }
     fn prefetch(&self, indices: &mut dyn Iterator<Item = SampleIndex>) {
         (**self).prefetch(indices);
+    }
+    fn look_ahead(&self) -> usize {
+        (**self).look_ahead()
+    }
+    fn expect(&self, indices: &[SampleIndex]) {
+        (**self).expect(indices);
     }
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         (**self).cost_hint(index)

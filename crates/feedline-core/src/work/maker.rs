@@ -306,6 +306,11 @@ impl Maker {
         SampleError::new((index, position, epoch), origin.ok().flatten(), stage, failure, cause)
     }
 
+    /// Tells the dataset which samples come soon; user code, so a panic counts as not wanting to know.
+    pub(crate) fn expect(&self, indices: &[SampleIndex]) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.dataset.expect(indices)));
+    }
+
     /// The dataset's cost hint; user code, so a panic counts as not knowing.
     pub(crate) fn hint(&self, index: SampleIndex) -> Option<u64> {
         catch_unwind(AssertUnwindSafe(|| self.dataset.cost_hint(index))).ok().flatten()

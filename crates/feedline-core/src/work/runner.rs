@@ -195,6 +195,11 @@ impl Runner {
         Ran::Done
     }
 
+    /// Tells the dataset which samples come soon.
+    pub(crate) fn expect(&self, indices: &[SampleIndex]) {
+        self.maker.expect(indices);
+    }
+
     /// The dataset's cost hint, if anybody wants to know.
     pub(crate) fn hint(&self, index: SampleIndex) -> Option<u64> {
         if self.by_cost { self.maker.hint(index) } else { None }
