@@ -137,6 +137,14 @@ impl<D: Dataset> Dataset for Traced<D> {
         self.inner.iterable()
     }
 
+    fn look_ahead(&self) -> usize {
+        self.inner.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.inner.expect(indices);
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.inner.cost_hint(index)
     }

@@ -99,15 +99,36 @@ pub(crate) fn build_error(py: Python<'_>, error: &BuildError) -> PyErr {
 pub(crate) fn source_error(error: &(dyn std::error::Error + 'static)) -> PyErr {
     let mut cause = Some(error);
     while let Some(e) = cause {
-        if let Some(io) = e.downcast_ref::<std::io::Error>()
-            && let Some(code) = io.raw_os_error()
-        {
-            // OSError picks the subclass (FileNotFoundError and friends) by its code.
-            return PyOSError::new_err((code, error.to_string()));
+        if let Some(io) = e.downcast_ref::<std::io::Error>() {
+            if let Some(code) = io.raw_os_error() {
+                // OSError picks the subclass (FileNotFoundError and friends) by its code.
+                return PyOSError::new_err((code, error.to_string()));
+            }
+            #[cfg(feature = "stores")]
+            if let Some(store) = io.get_ref().and_then(|inner| inner.downcast_ref()) {
+                return store_error(store, error.to_string());
+            }
+        }
+        #[cfg(feature = "stores")]
+        if let Some(store) = e.downcast_ref() {
+            return store_error(store, error.to_string());
         }
         cause = e.source();
     }
     PyValueError::new_err(error.to_string())
+}
+
+/// The exception for what a store refuses.
+#[cfg(feature = "stores")]
+fn store_error(error: &feedline::sources::store::StoreError, text: String) -> PyErr {
+    use feedline::sources::store::Kind;
+    use pyo3::exceptions::{PyConnectionError, PyFileNotFoundError, PyPermissionError};
+    match error.kind() {
+        Kind::Missing => PyFileNotFoundError::new_err(text),
+        Kind::Denied => PyPermissionError::new_err(text),
+        Kind::Unreachable => PyConnectionError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
 }
 
 /// The exception for a message that cannot be sent or received.

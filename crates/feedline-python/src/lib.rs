@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `source.rs`, `in_memory.rs` | datasets, and arrays that Python holds |
 //! | `encoded.rs` | opening folders and shards, with progress |
+//! | `stores.rs` | objects by URL |
 //! | `tables.rs` | opening tables |
 //! | `settings.rs` | what is passed by name, in dicts |
 //! | `pictures.rs` | image operations, and the dataset they make |
@@ -56,6 +57,8 @@ mod record;
 mod settings;
 mod source;
 mod state;
+#[cfg(feature = "stores")]
+mod stores;
 mod sync;
 #[cfg(feature = "tables")]
 mod tables;
@@ -106,6 +109,9 @@ pub mod _feedline {
     use crate::source::Source;
     #[pymodule_export]
     use crate::state::{NativeBatchSampler, current_sample, merge_states};
+    #[cfg(feature = "stores")]
+    #[pymodule_export]
+    use crate::stores::{configure_store, has_folders, object_names, store_counts};
     #[cfg(feature = "tables")]
     #[pymodule_export]
     use crate::tables::{open_stream, open_table};

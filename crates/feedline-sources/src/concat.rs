@@ -118,6 +118,18 @@ impl Dataset for Concat {
         Some(Arc::new(Concat { parts, ends: self.ends.clone() }))
     }
 
+    fn look_ahead(&self) -> usize {
+        self.parts.iter().map(|part| part.look_ahead()).max().unwrap_or(0)
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        for index in indices {
+            if let Ok((part, inside)) = self.inside(*index) {
+                part.expect(&[inside]);
+            }
+        }
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         let (part, inside) = self.inside(index).ok()?;
         part.cost_hint(inside)

@@ -54,6 +54,23 @@ pub trait Encoded: Send + Sync + 'static {
         parts.iter().map(append).collect()
     }
 
+    /// How many samples ahead it wants to [expect](Encoded::expect) them; see
+    /// [`Dataset::look_ahead`](feedline_core::Dataset::look_ahead).
+    fn look_ahead(&self) -> usize {
+        0
+    }
+
+    /// Told that these samples are loaded soon, in this order: may begin to fetch them. Returns at once.
+    fn expect(&self, indices: &[SampleIndex]) {
+        let _ = indices;
+    }
+
+    /// The same of some parts, as [`load_parts`](Encoded::load_parts) reads them.
+    fn expect_parts(&self, indices: &[SampleIndex], parts: &[usize]) {
+        let _ = parts;
+        self.expect(indices);
+    }
+
     /// The sample's class where the source knows it without reading: a folder's number.
     fn label(&self, index: SampleIndex) -> Option<i64> {
         let _ = index;
@@ -128,6 +145,15 @@ impl<E: Encoded + ?Sized> Encoded for Arc<E> {
         raw: &mut Vec<u8>,
     ) -> Result<Vec<usize>, Cause> {
         (**self).load_parts(index, parts, raw)
+    }
+    fn look_ahead(&self) -> usize {
+        (**self).look_ahead()
+    }
+    fn expect(&self, indices: &[SampleIndex]) {
+        (**self).expect(indices);
+    }
+    fn expect_parts(&self, indices: &[SampleIndex], parts: &[usize]) {
+        (**self).expect_parts(indices, parts);
     }
     fn label(&self, index: SampleIndex) -> Option<i64> {
         (**self).label(index)

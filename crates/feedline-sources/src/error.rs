@@ -34,6 +34,9 @@ pub enum SourceError {
         /// What the system said.
         source: io::Error,
     },
+    /// A store refused, or cannot be reached.
+    #[error("{0}")]
+    Store(#[source] io::Error),
     /// Not a plain file.
     #[error("`{}` is {what}; {advice}", path.display())]
     NotAFile {

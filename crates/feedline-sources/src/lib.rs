@@ -85,6 +85,8 @@ mod gather;
 mod iterated;
 #[cfg(feature = "npy")]
 pub mod npy;
+#[cfg(feature = "stores")]
+mod objects;
 mod only;
 #[cfg(feature = "npy")]
 mod parts;
@@ -97,6 +99,7 @@ mod select;
 pub mod snapshot;
 #[cfg(feature = "npy")]
 mod some_parts;
+mod source_file;
 mod stamp;
 mod sync;
 #[cfg(feature = "tar")]
@@ -112,6 +115,7 @@ mod zip;
 /// Regular files: read at a place by any number of threads, and known to be what they were. For crates that add a format.
 pub mod plain_file {
     pub use crate::read_at::{append_at, open_plain, read_exact_at};
+    pub use crate::source_file::{Forward, SourceFile};
     pub use crate::stamp::{Stamp, since_1970};
 }
 
@@ -121,6 +125,8 @@ pub use crowd::Watch;
 pub use encoded::Encoded;
 pub use error::SourceError;
 pub(crate) use escape::escaped;
+#[cfg(feature = "stores")]
+pub use feedline_store as store;
 pub use gather::gather;
 pub use iterated::{Iterated, PassChange};
 pub use only::only;

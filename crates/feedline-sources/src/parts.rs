@@ -73,6 +73,14 @@ impl Dataset for Parts {
         self.source.iterable()
     }
 
+    fn look_ahead(&self) -> usize {
+        self.source.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.source.expect(indices);
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.source.cost_hint(index)
     }

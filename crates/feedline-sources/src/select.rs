@@ -131,6 +131,15 @@ impl<D: Dataset + ?Sized> Dataset for Select<D> {
         Some(Arc::new(Select { inner, choice: self.choice.clone() }))
     }
 
+    fn look_ahead(&self) -> usize {
+        self.inner.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        let inside: Vec<_> = indices.iter().filter_map(|i| self.inside(*i).ok()).collect();
+        self.inner.expect(&inside);
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.inner.cost_hint(self.inside(index).ok()?)
     }

@@ -97,6 +97,15 @@ impl Dataset for SomeParts {
         })
     }
 
+    /// Where parts are read, the whole samples: that is one request as well.
+    fn look_ahead(&self) -> usize {
+        if self.parts.is_empty() { 0 } else { self.source.look_ahead() }
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.source.expect_parts(indices, &self.parts);
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         self.source.origin(index)
     }

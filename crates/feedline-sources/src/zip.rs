@@ -186,6 +186,14 @@ impl Dataset for Zip {
         (!zip.parts.is_empty()).then(|| Arc::new(zip) as Arc<dyn Dataset>)
     }
 
+    fn look_ahead(&self) -> usize {
+        self.parts.iter().map(|part| part.look_ahead()).max().unwrap_or(0)
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.parts.iter().for_each(|part| part.expect(indices));
+    }
+
     /// The sum of those that the parts know.
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         let hints = self.parts.iter().filter_map(|part| part.cost_hint(index));

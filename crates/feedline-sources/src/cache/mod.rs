@@ -109,6 +109,14 @@ impl<D: Dataset + ?Sized, S: Store> Dataset for Cached<D, S> {
         self.inner.only(fields)
     }
 
+    fn look_ahead(&self) -> usize {
+        self.inner.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.inner.expect(indices);
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.inner.cost_hint(index)
     }

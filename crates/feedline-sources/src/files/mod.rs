@@ -28,6 +28,8 @@
 //! Names are bytes: those that are not UTF-8 are read like any other (in the order of Python's
 //! `os.fsdecode`), and escaped in messages.
 
+#[cfg(feature = "stores")]
+mod far;
 mod listing;
 mod name_order;
 mod walk;
@@ -39,6 +41,7 @@ use std::path::{Path, PathBuf};
 use feedline_core::{Cause, SampleIndex};
 
 use crate::read_at::{append_at, open_plain, read_exact_at};
+use crate::source_file::on_disk;
 use crate::stamp::Stamp;
 use crate::{Encoded, SourceError, Watch, escaped};
 use listing::Listing;
@@ -83,6 +86,9 @@ pub struct Files {
     classes: Option<Vec<OsString>>,
     parts: [String; 1],
     max_bytes: u64,
+    /// Set where the files are objects of a store.
+    #[cfg(feature = "stores")]
+    far: Option<crate::objects::ObjectTable>,
 }
 
 impl Files {
@@ -96,8 +102,30 @@ impl Files {
         let root = root.into();
         let extensions = || options.extensions.join(", ");
         let rule = walk::Rule::new(&options.extensions);
-        let classes = if options.classes { Some(walk::classes(&root, watch)?) } else { None };
-        let listing = walk::walk(&root, classes.as_deref(), &rule, watch)?;
+        let cannot_find = |source| SourceError::Store(source);
+        #[cfg(feature = "stores")]
+        let far = match crate::objects::address(&root)? {
+            Some(address) => Some(far::open(&address, options.classes, &rule, watch)?),
+            None => None,
+        };
+        #[cfg(not(feature = "stores"))]
+        let far: Option<(Listing, Option<Vec<OsString>>, ())> = None;
+        let (listing, classes, far) = match far {
+            Some((listing, classes, table)) => (listing, classes, Some(table)),
+            None => {
+                let folder = on_disk(&root).map_err(cannot_find)?;
+                let classes =
+                    if options.classes { Some(walk::classes(&folder, watch)?) } else { None };
+                (walk::walk(&folder, classes.as_deref(), &rule, watch)?, classes, None)
+            }
+        };
+        #[cfg(not(feature = "stores"))]
+        let _: Option<()> = far;
+        let root =
+            if root.starts_with("file:") { on_disk(&root).map_err(cannot_find)? } else { root };
+        if classes.as_ref().is_some_and(Vec::is_empty) {
+            return Err(SourceError::NoClasses { path: root });
+        }
         let empty = match &classes {
             Some(classes) if !options.allow_empty => listing.empty_classes(classes.len()),
             _ => Vec::new(),
@@ -115,7 +143,15 @@ impl Files {
             return Err(SourceError::NoFiles { path: root, extensions: extensions() });
         }
         let (parts, max_bytes) = (["image".to_string()], options.max_bytes);
-        Ok(Files { root, listing, classes, parts, max_bytes })
+        Ok(Files {
+            root,
+            listing,
+            classes,
+            parts,
+            max_bytes,
+            #[cfg(feature = "stores")]
+            far,
+        })
     }
 
     /// The folder that was opened.
@@ -137,7 +173,33 @@ impl Files {
     /// Bytes of memory that the names take.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.listing.heap_bytes()
+        #[cfg(feature = "stores")]
+        let far = self.far.as_ref().map_or(0, crate::objects::ObjectTable::heap_bytes);
+        #[cfg(not(feature = "stores"))]
+        let far = 0;
+        self.listing.heap_bytes() + far
+    }
+
+    /// Refuses what has more bytes than a sample may have.
+    fn check_bytes(&self, length: u64) -> Result<(), Cause> {
+        let most = self.max_bytes;
+        if length <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "the file has {length} bytes, more than the {most} that a sample may have; raise \
+             max_bytes if it is what it should be"
+        )
+        .into())
+    }
+
+    /// A sample's name below the opened folder, where the files are objects.
+    #[cfg(feature = "stores")]
+    fn far_name(&self, index: SampleIndex) -> Option<String> {
+        let file = self.listing.get(index.0)?;
+        let (folder, name) =
+            (std::str::from_utf8(file.folder).ok()?, std::str::from_utf8(file.name).ok()?);
+        Some(if folder.is_empty() { name.to_string() } else { format!("{folder}/{name}") })
     }
 }
 
@@ -151,18 +213,18 @@ impl Encoded for Files {
     }
 
     fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
+        #[cfg(feature = "stores")]
+        if let Some(far) = &self.far {
+            let name =
+                self.far_name(index).ok_or_else(|| format!("there is no sample {}", index.0))?;
+            self.check_bytes(far.size(index.0).unwrap_or(0))?;
+            return Ok(far.read(index.0, &name, raw)?);
+        }
         let path = self.path(index).ok_or_else(|| format!("there is no sample {}", index.0))?;
         // The sample's error names its file.
         let (file, meta) = open_plain(&path).map_err(|e| format!("cannot open it: {e}"))?;
         let length = meta.len();
-        if length > self.max_bytes {
-            let most = self.max_bytes;
-            return Err(format!(
-                "the file has {length} bytes, more than the {most} that a sample may have; raise \
-                 max_bytes if it is what it should be"
-            )
-            .into());
-        }
+        self.check_bytes(length)?;
         let read = append_at(&file, raw, 0, length as usize);
         // Of a file that somebody writes at the moment it would be a part.
         let change = Stamp::of(&meta).change(&file);
@@ -198,8 +260,28 @@ impl Encoded for Files {
         self.classes.as_deref()
     }
 
+    #[cfg(feature = "stores")]
+    fn look_ahead(&self) -> usize {
+        self.far.as_ref().map_or(0, crate::objects::ObjectTable::look_ahead)
+    }
+
+    #[cfg(feature = "stores")]
+    fn expect(&self, indices: &[SampleIndex]) {
+        let Some(far) = &self.far else { return };
+        for index in indices {
+            let fits = far.size(index.0).is_some_and(|size| size <= self.max_bytes);
+            if let Some(name) = self.far_name(*index).filter(|_| fits) {
+                far.expect(index.0, &name);
+            }
+        }
+    }
+
     /// The file's size, asked for when it is wanted: listing does not ask for a million sizes.
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        #[cfg(feature = "stores")]
+        if let Some(far) = &self.far {
+            return far.size(index.0);
+        }
         fs::metadata(self.path(index)?).ok().map(|meta| meta.len())
     }
 

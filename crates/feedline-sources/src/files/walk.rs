@@ -28,7 +28,7 @@ impl Rule {
         Rule { endings: extensions.iter().map(|e| e.to_lowercase().into_bytes()).collect() }
     }
 
-    fn takes(&self, name: &[u8]) -> bool {
+    pub(super) fn takes(&self, name: &[u8]) -> bool {
         self.endings.iter().any(|ending| {
             let from = name.len().checked_sub(ending.len());
             from.is_some_and(|from| name[from..].eq_ignore_ascii_case(ending))

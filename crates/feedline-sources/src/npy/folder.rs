@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use feedline_core::{Cause, Dataset, Field, Sample, SampleIndex};
 
 use crate::crowd::NAMES_PER_LOOK;
-use crate::read_at::append_at;
+#[cfg(feature = "stores")]
+use crate::source_file::on_disk;
 use crate::{SourceError, Watch};
 
 use super::NpyHeader;
@@ -30,6 +31,9 @@ pub struct Folder {
     names: Vec<OsString>,
     first: NpyHeader,
     field: Field,
+    /// Set where the files are objects of a store.
+    #[cfg(feature = "stores")]
+    far: Option<crate::objects::ObjectTable>,
 }
 
 impl Folder {
@@ -45,16 +49,31 @@ impl Folder {
         watch: Watch<'_>,
     ) -> Result<Folder, SourceError> {
         let dir = dir.into();
-        let mut names = list(&dir, watch)?;
-        names.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
+        #[cfg(feature = "stores")]
+        let (names, far) = match crate::objects::address(&dir)? {
+            Some(address) => {
+                let (names, table) = list_far(&address, watch)?;
+                (names, Some(table))
+            }
+            None => (list(&on_disk(&dir).map_err(SourceError::Store)?, watch)?, None),
+        };
+        #[cfg(not(feature = "stores"))]
+        let names = list(&dir, watch)?;
         let Some(name) = names.first() else {
             return Err(SourceError::EmptyFolder { path: dir });
         };
         let path = dir.join(name);
-        let (file, _) = open_regular(&path)?;
-        let first = NpyHeader::read(&file, &path)?;
+        let (file, stamp) = open_regular(&path)?;
+        let first = NpyHeader::read(&file, &stamp, &path)?;
         let field = Field::fixed(field_name, first.dtype(), first.shape());
-        Ok(Folder { dir, names, first, field })
+        Ok(Folder {
+            dir,
+            names,
+            first,
+            field,
+            #[cfg(feature = "stores")]
+            far,
+        })
     }
 
     /// The file of a sample; none beyond the last.
@@ -83,7 +102,26 @@ impl Folder {
     }
 }
 
-/// The names of the samples' files, in the order of the directory.
+/// The names of the samples' objects, sorted, and what is known of them.
+#[cfg(feature = "stores")]
+fn list_far(
+    address: &feedline_store::Address,
+    watch: Watch<'_>,
+) -> Result<(Vec<OsString>, crate::objects::ObjectTable), SourceError> {
+    let mut found = Vec::new();
+    crate::objects::list(address, watch, |entry| {
+        let is_here = !entry.name.contains('/') && !entry.name.starts_with('.');
+        if is_here && entry.name.ends_with(".npy") {
+            let version = crate::objects::ObjectVersion::from(&entry);
+            found.push((OsString::from(entry.name), version));
+        }
+    })?;
+    found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    let (names, versions) = found.into_iter().unzip();
+    Ok((names, crate::objects::ObjectTable::new(address, versions)?))
+}
+
+/// The names of the samples' files, sorted.
 fn list(dir: &Path, watch: Watch<'_>) -> Result<Vec<OsString>, SourceError> {
     let cannot = |source| SourceError::Io { doing: "list", path: dir.to_path_buf(), source };
     let mut names = Vec::new();
@@ -107,6 +145,7 @@ fn list(dir: &Path, watch: Watch<'_>) -> Result<Vec<OsString>, SourceError> {
             names.push(name);
         }
     }
+    names.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
     Ok(names)
 }
 
@@ -119,11 +158,22 @@ impl Dataset for Folder {
     }
     fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
         let path = self.planned(index)?;
-        let (file, stamp) = open_regular(&path)?;
         // However long a wrong file is, no more of it is read than a right one can have.
         let most = self.first.data_bytes().saturating_add(HEADER_ROOM);
+        #[cfg(feature = "stores")]
+        if let Some(far) = &self.far {
+            let name = self.names[index.0 as usize].to_string_lossy();
+            let size = far.size(index.0).unwrap_or(0);
+            if size > most as u64 {
+                return Err(
+                    format!("the object has {size} bytes, and the others {most} or less").into()
+                );
+            }
+            return Ok(far.read(index.0, &name, raw)?);
+        }
+        let (file, stamp) = open_regular(&path)?;
         let length = usize::try_from(stamp.len).map_or(most, |length| length.min(most));
-        let read = append_at(&file, raw, 0, length);
+        let read = file.append_at(raw, 0, length);
         // Whatever came of it: of a file that somebody writes at the moment it would be a part.
         unchanged(&file, &stamp, &path)?;
         read.map_err(|source| SourceError::Io { doing: "read", path, source })?;
@@ -148,8 +198,27 @@ impl Dataset for Folder {
         write_array(&header, data, slot);
         Ok(())
     }
+    #[cfg(feature = "stores")]
+    fn look_ahead(&self) -> usize {
+        self.far.as_ref().map_or(0, crate::objects::ObjectTable::look_ahead)
+    }
+    #[cfg(feature = "stores")]
+    fn expect(&self, indices: &[SampleIndex]) {
+        let Some(far) = &self.far else { return };
+        let most = self.first.data_bytes().saturating_add(HEADER_ROOM) as u64;
+        for index in indices {
+            let fits = far.size(index.0).is_some_and(|size| size <= most);
+            if let Some(name) = self.names.get(index.0 as usize).filter(|_| fits) {
+                far.expect(index.0, &name.to_string_lossy());
+            }
+        }
+    }
     /// The file's size.
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
+        #[cfg(feature = "stores")]
+        if let Some(far) = &self.far {
+            return far.size(index.0);
+        }
         fs::metadata(self.path(index)?).ok().map(|meta| meta.len())
     }
     fn origin(&self, index: SampleIndex) -> Option<String> {

@@ -1,13 +1,13 @@
 //! The header of an `.npy` file, versions 1.0 to 3.0.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::path::Path;
 
 use feedline_core::DType;
 
 use crate::SourceError;
-use crate::read_at::read_exact_at;
+use crate::source_file::SourceFile;
+use crate::stamp::Stamp;
 
 use super::{descr, literal};
 
@@ -189,16 +189,20 @@ impl NpyHeader {
     }
 
     /// Reads the header of an open file, and checks that its data can be there.
-    pub(super) fn read(file: &File, path: &Path) -> Result<NpyHeader, SourceError> {
+    pub(super) fn read(
+        file: &SourceFile,
+        stamp: &Stamp,
+        path: &Path,
+    ) -> Result<NpyHeader, SourceError> {
         let io = |source| SourceError::Io { doing: "read", path: path.to_path_buf(), source };
         let wrong = |source| SourceError::Header { path: path.to_path_buf(), source };
-        let length = file.metadata().map_err(io)?.len();
+        let length = stamp.len;
         let mut bytes = vec![0; PREAMBLE.min(usize::try_from(length).unwrap_or(PREAMBLE))];
-        read_exact_at(file, &mut bytes, 0).map_err(io)?;
+        file.read_exact_at(&mut bytes, 0).map_err(io)?;
         let (_, data_offset, _) = preamble(&bytes).map_err(wrong)?;
         let there = usize::try_from(length).unwrap_or(usize::MAX);
         bytes.resize(data_offset.min(there), 0);
-        read_exact_at(file, &mut bytes, 0).map_err(io)?;
+        file.read_exact_at(&mut bytes, 0).map_err(io)?;
         let header = NpyHeader::parse(&bytes).map_err(wrong)?;
         header.check_length(length, path)?;
         Ok(header)

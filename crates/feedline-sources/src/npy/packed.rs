@@ -1,12 +1,11 @@
 //! One `.npy` file, its first axis the sample.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use feedline_core::{Cause, Dataset, Field, Group, Sample, SampleIndex, Stage};
 
-use crate::read_at::{open_plain, read_exact_at};
+use crate::source_file::{SourceFile, on_disk};
 use crate::stamp::Stamp;
 use crate::{SourceError, gather};
 
@@ -36,7 +35,7 @@ pub struct Packed {
 #[derive(Debug)]
 enum Data {
     /// Rows are read when they are asked for, as long as the file is in this state.
-    File(File, Stamp),
+    File(SourceFile, Stamp),
     /// All rows, in row-major order and native byte order.
     Held(Vec<u8>),
 }
@@ -55,7 +54,7 @@ impl Packed {
     pub fn open(path: impl Into<PathBuf>, field_name: &str) -> Result<Packed, SourceError> {
         let path = path.into();
         let (file, stamp) = open_regular(&path)?;
-        let header = NpyHeader::read(&file, &path)?;
+        let header = NpyHeader::read(&file, &stamp, &path)?;
         let Some((_, row_shape)) = header.shape().split_first() else {
             return Err(SourceError::ZeroDimensional { path });
         };
@@ -91,7 +90,7 @@ impl Packed {
     /// Reads row `row` into `slot`.
     fn read_row(
         &self,
-        file: &File,
+        file: &SourceFile,
         stamp: &Stamp,
         row: usize,
         slot: &mut [u8],
@@ -102,25 +101,25 @@ impl Packed {
         read.map_err(|source| SourceError::Io { doing: "read", path: self.path.clone(), source })
     }
 
-    fn read_elements(&self, file: &File, row: usize, slot: &mut [u8]) -> io::Result<()> {
+    fn read_elements(&self, file: &SourceFile, row: usize, slot: &mut [u8]) -> io::Result<()> {
         let header = &self.header;
         let from = |place: usize| (header.data_offset() + place) as u64;
         if !header.is_fortran_order() {
-            return read_exact_at(file, slot, from(row * self.row_bytes));
+            return file.read_exact_at(slot, from(row * self.row_bytes));
         }
         let size = header.dtype().size();
         let places = FortranOrder::new(header.shape(), 1);
         for (element, place) in slot.chunks_exact_mut(size).zip(places) {
-            read_exact_at(file, element, from((row + place) * size))?;
+            file.read_exact_at(element, from((row + place) * size))?;
         }
         Ok(())
     }
 }
 
 /// Refuses an open file that is no longer in the state it was opened in.
-pub(super) fn unchanged(file: &File, stamp: &Stamp, path: &Path) -> Result<(), SourceError> {
+pub(super) fn unchanged(file: &SourceFile, stamp: &Stamp, path: &Path) -> Result<(), SourceError> {
     let path = || path.to_path_buf();
-    let change = stamp.change(file);
+    let change = file.change(stamp);
     match change.map_err(|source| SourceError::Io { doing: "read", path: path(), source })? {
         None => Ok(()),
         Some(what) => Err(SourceError::Changed { path: path(), what }),
@@ -128,11 +127,11 @@ pub(super) fn unchanged(file: &File, stamp: &Stamp, path: &Path) -> Result<(), S
 }
 
 /// Opens a file for reading, but not a pipe or a device, which might never answer.
-pub(super) fn open_regular(path: &Path) -> Result<(File, Stamp), SourceError> {
+pub(super) fn open_regular(path: &Path) -> Result<(SourceFile, Stamp), SourceError> {
     let refused = |source| {
         let path = path.to_path_buf();
         // What the system lets us open and is no file: asked again, for the message only.
-        let (what, advice) = match std::fs::metadata(&path) {
+        let (what, advice) = match on_disk(&path).and_then(std::fs::metadata) {
             Ok(meta) if meta.is_dir() => {
                 ("a folder", "open it with `npy::Folder`, or give a file that is in it")
             }
@@ -141,20 +140,19 @@ pub(super) fn open_regular(path: &Path) -> Result<(File, Stamp), SourceError> {
         };
         SourceError::NotAFile { path, what, advice }
     };
-    let (file, meta) = open_plain(path).map_err(refused)?;
-    Ok((file, Stamp::of(&meta)))
+    SourceFile::open(path).map_err(refused)
 }
 
 /// All rows, ready to be copied.
 fn hold(
-    file: &File,
+    file: &SourceFile,
     stamp: &Stamp,
     header: &NpyHeader,
     path: &Path,
 ) -> Result<Vec<u8>, SourceError> {
     let io = |source| SourceError::Io { doing: "read", path: path.to_path_buf(), source };
     let mut data = vec![0; header.data_bytes()];
-    let read = read_exact_at(file, &mut data, header.data_offset() as u64);
+    let read = file.read_exact_at(&mut data, header.data_offset() as u64);
     unchanged(file, stamp, path)?;
     read.map_err(io)?;
     if header.is_fortran_order() {
@@ -204,6 +202,19 @@ impl Dataset for Packed {
         // SAFETY: `held` has all rows, one after the other, and these are among them.
         unsafe { gather(held.as_ptr(), stride, row, indices, rows) };
         true
+    }
+    fn look_ahead(&self) -> usize {
+        match &self.data {
+            Data::File(file, _) if !self.header.is_fortran_order() => file.look_ahead(),
+            _ => 0,
+        }
+    }
+    fn expect(&self, indices: &[SampleIndex]) {
+        let Data::File(file, _) = &self.data else { return };
+        for index in indices.iter().filter(|index| index.0 < self.len()) {
+            let start = self.header.data_offset() + index.0 as usize * self.row_bytes;
+            file.expect(start as u64, self.row_bytes as u64);
+        }
     }
     fn origin(&self, index: SampleIndex) -> Option<String> {
         Some(format!("{}[{}]", self.path.display(), index.0))

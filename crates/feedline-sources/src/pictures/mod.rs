@@ -336,6 +336,21 @@ impl Dataset for Pictures {
         self.source.iterable()
     }
 
+    fn look_ahead(&self) -> usize {
+        let masks = match &self.masks {
+            Some(Masks::Beside(masks)) => masks.look_ahead(),
+            _ => 0,
+        };
+        self.source.look_ahead().max(masks)
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.source.expect(indices);
+        if let Some(Masks::Beside(masks)) = &self.masks {
+            masks.expect(indices);
+        }
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.source.cost_hint(index)
     }

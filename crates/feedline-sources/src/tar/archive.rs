@@ -15,13 +15,12 @@
 //! of such an archive. Anything else is a tail, or a hole, that was lost: a file system that crashed
 //! before it wrote the content of a file whose length it knew leaves just that.
 
-use std::fs::File;
 use std::io::{self, Read};
 
 use tar::{EntryType, Header, PaxExtensions};
 
 use crate::crowd::Stop;
-use crate::read_at::read_exact_at;
+use crate::source_file::SourceFile;
 
 const BLOCK: u64 = 512;
 /// What closes an archive.
@@ -132,13 +131,13 @@ pub(super) trait Tape {
 
 /// A file whose members need not be read to get past them.
 pub(super) struct FileTape<'a> {
-    file: &'a File,
+    file: &'a SourceFile,
     at: u64,
     len: u64,
 }
 
 impl<'a> FileTape<'a> {
-    pub(super) fn new(file: &'a File, len: u64) -> FileTape<'a> {
+    pub(super) fn new(file: &'a SourceFile, len: u64) -> FileTape<'a> {
         FileTape { file, at: 0, len }
     }
 }
@@ -146,7 +145,7 @@ impl<'a> FileTape<'a> {
 impl Tape for FileTape<'_> {
     fn read(&mut self, block: &mut [u8]) -> Result<usize, ArchiveError> {
         let there = (self.len - self.at).min(block.len() as u64) as usize;
-        read_exact_at(self.file, &mut block[..there], self.at)?;
+        self.file.read_exact_at(&mut block[..there], self.at)?;
         self.at += there as u64;
         Ok(there)
     }

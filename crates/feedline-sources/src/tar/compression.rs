@@ -1,13 +1,13 @@
 //! How a shard is compressed: told by its first bytes, not by its name.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
 use super::archive::ArchiveError;
 use crate::crowd::Stop;
+use crate::source_file::{Forward, SourceFile};
 
 /// What is read from the file at a time.
 const READ_AHEAD: usize = 256 << 10;
@@ -21,17 +21,10 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    pub(super) fn of(file: &File) -> Result<Compression, ArchiveError> {
+    pub(super) fn of(file: &SourceFile, len: u64) -> Result<Compression, ArchiveError> {
         let mut magic = [0; 6];
-        let mut there = 0;
-        while there < magic.len() {
-            match (&mut &*file).read(&mut magic[there..]) {
-                Ok(0) => break,
-                Ok(n) => there += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
+        let there = len.min(magic.len() as u64) as usize;
+        file.read_exact_at(&mut magic[..there], 0)?;
         let refused = |with| Err(ArchiveError::Compression { with });
         match magic {
             [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
@@ -59,10 +52,11 @@ impl Compression {
     /// windows beyond 128 MiB. `stop` ends the reading with an error.
     pub(super) fn reader<'a>(
         self,
-        file: Arc<File>,
+        file: Arc<SourceFile>,
+        len: u64,
         stop: Option<&'a Stop<'a>>,
     ) -> io::Result<Box<dyn Read + Send + 'a>> {
-        (&*file).rewind()?;
+        let file = Forward::new(file, len);
         let file = BufReader::with_capacity(READ_AHEAD, Stoppable { file, stop });
         Ok(match self {
             Compression::None => Box::new(file),
@@ -75,7 +69,7 @@ impl Compression {
 /// A file that ends with an error when it is time to stop: a decoder may read through any amount of
 /// it before it has a byte to give.
 struct Stoppable<'a> {
-    file: Arc<File>,
+    file: Forward<Arc<SourceFile>>,
     stop: Option<&'a Stop<'a>>,
 }
 
@@ -84,6 +78,6 @@ impl Read for Stoppable<'_> {
         if self.stop.is_some_and(Stop::is_asked) {
             return Err(io::Error::other("reading was interrupted"));
         }
-        (&*self.file).read(buffer)
+        self.file.read(buffer)
     }
 }

@@ -1,7 +1,6 @@
 //! One shard: its file, how it is compressed, and where the wanted parts of its samples are.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use super::index_file::IndexFile;
 use super::table::{ShardTable, Tabulator};
 use crate::KEY;
 use crate::crowd::Stop;
-use crate::read_at::open_plain;
+use crate::source_file::SourceFile;
 use crate::stamp::Stamp;
 
 /// Parts that lie this close together are read at once, with what is between them.
@@ -27,6 +26,8 @@ pub(super) struct Shard {
     pub(super) path: PathBuf,
     pub(super) compression: Compression,
     stamp: Stamp,
+    /// The object that it is, where it is in a store: it takes no place among the files that a process may have open.
+    object: Option<Arc<SourceFile>>,
     keys: Vec<u8>,
     key_ends: Vec<u64>,
     /// Each sample's wanted parts, in their order; how many there are is the same for all.
@@ -80,6 +81,7 @@ pub(super) struct OpenedShard {
     pub(super) path: PathBuf,
     pub(super) compression: Compression,
     stamp: Stamp,
+    object: Option<Arc<SourceFile>>,
     pub(super) table: ShardTable,
 }
 
@@ -92,11 +94,13 @@ impl OpenedShard {
         stop: &Stop<'_>,
     ) -> Result<OpenedShard, ArchiveError> {
         let made = SystemTime::now();
-        let (file, meta) = open_plain(path)?;
-        let stamp = Stamp::of(&meta);
-        let compression = Compression::of(&file)?;
+        let (file, stamp) = SourceFile::open(path)?;
+        let compression = Compression::of(&file, stamp.len)?;
+        let file = Arc::new(file);
+        let object = file.is_far().then(|| Arc::clone(&file));
         let index = cache.map(|folder| IndexFile::of(folder, path));
-        let opened = |table| OpenedShard { path: path.to_path_buf(), compression, stamp, table };
+        let path = path.to_path_buf();
+        let opened = |table| OpenedShard { path, compression, stamp, object, table };
         if let Some(table) = index.as_ref().and_then(|index| index.read(&stamp)) {
             seen.fetch_add(table.members.len() as u64, Ordering::Relaxed);
             // Of a compressed archive the length is known only from the table itself.
@@ -109,11 +113,13 @@ impl OpenedShard {
             seen.fetch_add(1, Ordering::Relaxed);
             tabulator.add(&member)
         };
-        let file = Arc::new(file);
         let length = match compression {
-            Compression::None => members(&mut FileTape::new(&file, stamp.len), stop, visit),
+            // (From a store what lies between headers is read: a request for each would take longer.)
+            Compression::None if !file.is_far() => {
+                members(&mut FileTape::new(&file, stamp.len), stop, visit)
+            }
             compressed => {
-                let reader = compressed.reader(Arc::clone(&file), Some(stop))?;
+                let reader = compressed.reader(Arc::clone(&file), stamp.len, Some(stop))?;
                 members(&mut StreamTape { reader, stop: Some(stop) }, stop, visit)
             }
         };
@@ -121,7 +127,7 @@ impl OpenedShard {
             return Err(ArchiveError::Interrupted);
         }
         // Before what else may be wrong: while somebody writes it, anything may.
-        if let Some(what) = stamp.change(&file)? {
+        if let Some(what) = file.change(&stamp)? {
             return Err(ArchiveError::Changed { what });
         }
         let length = length.map_err(|error| match error {
@@ -139,7 +145,7 @@ impl OpenedShard {
 
     /// Keeps what is wanted of the table.
     pub(super) fn select(self, wanted: &[PartNames]) -> Shard {
-        let OpenedShard { path, compression, stamp, table } = self;
+        let OpenedShard { path, compression, stamp, object, table } = self;
         // For each wanted part the numbers of its extensions, the preferred first.
         let known: HashMap<&str, usize> =
             table.extensions.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
@@ -163,7 +169,7 @@ impl OpenedShard {
         }
         let key_ends = table.samples.iter().map(|sample| sample.key_end).collect();
         let (keys, parts) = (table.keys, wanted.len());
-        Shard { path, compression, stamp, keys, key_ends, spans, parts }
+        Shard { path, compression, stamp, object, keys, key_ends, spans, parts }
     }
 }
 
@@ -173,17 +179,30 @@ impl Shard {
     }
 
     /// Opens the file again and makes sure that it is the one that was looked through.
-    pub(super) fn file(&self) -> Result<File, ArchiveError> {
-        let (file, meta) = open_plain(&self.path)?;
-        match self.stamp.difference(&Stamp::of(&meta)) {
+    pub(super) fn file(&self) -> Result<SourceFile, ArchiveError> {
+        if let Some(object) = self.object.as_ref().and_then(|object| object.again()) {
+            return Ok(object);
+        }
+        let (file, now) = SourceFile::open(&self.path)?;
+        match self.stamp.difference(&now) {
             None => Ok(file),
             Some(what) => Err(ArchiveError::Changed { what }),
         }
     }
 
+    /// The object that it is, where it is in a store.
+    pub(super) fn object(&self) -> Option<&Arc<SourceFile>> {
+        self.object.as_ref()
+    }
+
+    /// Its bytes.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.stamp.len
+    }
+
     /// Makes sure that what was just read of the open file is what was looked through.
-    pub(super) fn unchanged(&self, file: &File) -> Result<(), ArchiveError> {
-        match self.stamp.change(file)? {
+    pub(super) fn unchanged(&self, file: &SourceFile) -> Result<(), ArchiveError> {
+        match file.change(&self.stamp)? {
             None => Ok(()),
             Some(what) => Err(ArchiveError::Changed { what }),
         }

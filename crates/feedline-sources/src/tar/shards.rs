@@ -1,6 +1,5 @@
 //! Uncompressed shards, read at any place.
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -10,7 +9,7 @@ use feedline_core::{Cause, SampleIndex};
 use super::TarOptions;
 use super::archive::ArchiveError;
 use super::collection::Collection;
-use crate::read_at::append_at;
+use crate::source_file::SourceFile;
 use crate::{Encoded, SourceError, Watch};
 
 /// Files of that many shards stay open. Others are opened for each sample, which costs some
@@ -26,7 +25,7 @@ const HELD: usize = 256;
 pub struct Shards {
     samples: Collection,
     /// Opened at the first sample of each shard.
-    files: Vec<OnceLock<File>>,
+    files: Vec<OnceLock<SourceFile>>,
 }
 
 impl Shards {
@@ -46,19 +45,20 @@ impl Shards {
     fn read(
         &self,
         shard: usize,
-        work: impl FnOnce(&File) -> io::Result<()>,
+        work: impl FnOnce(&SourceFile) -> io::Result<()>,
     ) -> Result<(), ArchiveError> {
         let source = &self.samples.shards[shard];
         let own;
-        let file = match self.files.get(shard) {
-            Some(held) => match held.get() {
+        let file = match (source.object(), self.files.get(shard)) {
+            (Some(object), _) => object,
+            (None, Some(held)) => match held.get() {
                 Some(file) => file,
                 None => {
                     let file = source.file()?;
                     held.get_or_init(|| file)
                 }
             },
-            None => {
+            (None, None) => {
                 own = source.file()?;
                 &own
             }
@@ -85,7 +85,7 @@ impl Encoded for Shards {
         let read = self.read(shard, |file| {
             layout.pieces().try_for_each(|piece| {
                 // Checked when the shard was opened: no longer than the file and the limit.
-                append_at(file, raw, piece.start, (piece.end - piece.start) as usize)
+                file.append_at(raw, piece.start, (piece.end - piece.start) as usize)
             })
         });
         Ok(read?)
@@ -116,7 +116,7 @@ impl Encoded for Shards {
                 let before = raw.len();
                 match layout.place(*part) {
                     Some(piece) => {
-                        append_at(file, raw, piece.start, (piece.end - piece.start) as usize)?;
+                        file.append_at(raw, piece.start, (piece.end - piece.start) as usize)?;
                     }
                     None => raw.extend_from_slice(source.key(sample)),
                 }
@@ -126,6 +126,30 @@ impl Encoded for Shards {
         });
         read?;
         Ok(lengths)
+    }
+
+    fn look_ahead(&self) -> usize {
+        let objects = self.samples.shards.iter().filter_map(|shard| shard.object());
+        objects.map(|object| object.look_ahead()).max().unwrap_or(0)
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        for (shard, sample) in indices.iter().filter_map(|i| self.samples.complete(*i).ok()) {
+            let source = &self.samples.shards[shard];
+            let Some(object) = source.object() else { continue };
+            let layout = source.layout(sample);
+            layout.pieces().for_each(|piece| object.expect(piece.start, piece.end - piece.start));
+        }
+    }
+
+    fn expect_parts(&self, indices: &[SampleIndex], parts: &[usize]) {
+        let having = |index: &SampleIndex| self.samples.having(*index, parts).ok();
+        for (shard, sample) in indices.iter().filter_map(having) {
+            let source = &self.samples.shards[shard];
+            let Some(object) = source.object() else { continue };
+            let places = parts.iter().filter_map(|part| source.layout(sample).place(*part));
+            places.for_each(|place| object.expect(place.start, place.end - place.start));
+        }
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

@@ -28,7 +28,6 @@
 //! beginning. That is slow, and right.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +41,8 @@ use super::collection::Collection;
 use super::compression::Compression;
 use super::shard::{Shard, TableLayout};
 use super::shelf::Shelf;
-use crate::read_at::{append_at, make_room};
+use crate::read_at::make_room;
+use crate::source_file::SourceFile;
 use crate::sync::lock;
 use crate::{Encoded, SourceError, Watch};
 
@@ -97,7 +97,7 @@ struct CursorState {
 /// A place in a shard up to which it was read.
 struct ShardCursor {
     /// The shard as it was when the cursor began; another may have its name by now.
-    file: Arc<File>,
+    file: Arc<SourceFile>,
     tape: StreamTape<'static, Box<dyn Read + Send>>,
     /// In bytes of the archive.
     at: u64,
@@ -162,7 +162,7 @@ impl Streamed {
             None if !cursors.is_empty() && source.compression == Compression::None => {
                 let file = source.file()?;
                 let read = source.layout(sample).pieces().try_for_each(|piece| {
-                    append_at(&file, raw, piece.start, (piece.end - piece.start) as usize)
+                    file.append_at(raw, piece.start, (piece.end - piece.start) as usize)
                 });
                 source.unchanged(&file)?;
                 read?;
@@ -171,7 +171,8 @@ impl Streamed {
             None => {
                 self.begun.fetch_add(1, Ordering::Relaxed);
                 let file = Arc::new(source.file()?);
-                let reader = source.compression.reader(Arc::clone(&file), None)?;
+                let len = source.file_bytes();
+                let reader = source.compression.reader(Arc::clone(&file), len, None)?;
                 let tape = StreamTape { reader, stop: None };
                 ShardCursor { file, tape, at: 0, next: 0 }
             }

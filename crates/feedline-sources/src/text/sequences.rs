@@ -364,6 +364,14 @@ impl Dataset for Sequences {
         if number == self.field { None } else { self.inner.known_length(index, number) }
     }
 
+    fn look_ahead(&self) -> usize {
+        self.inner.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.inner.expect(indices);
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.inner.cost_hint(index)
     }

@@ -192,6 +192,16 @@ impl Dataset for TextFiles {
         labels.then(|| Arc::new(FolderLabels(Arc::clone(&self.listed))) as Arc<dyn Dataset>)
     }
 
+    fn look_ahead(&self) -> usize {
+        self.listed.files.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        let files: Vec<_> =
+            indices.iter().filter_map(|i| self.listed.find(*i)).map(|found| found.0).collect();
+        self.listed.files.expect(&files);
+    }
+
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {
         self.listed.files.cost_hint(self.listed.find(index)?.0)
     }

@@ -1,0 +1,485 @@
+//! A bucket: what is asked of it, how much at a time, and what is kept of it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use object_store::path::Path as KeyPath;
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use twox_hash::XxHash3_64;
+
+use crate::address::Address;
+use crate::client;
+use crate::disk_cache::{DiskCache, EntryName};
+use crate::error::{Kind, StoreError};
+use crate::flight::{Ahead, Fetched, Flight, Wanted};
+use crate::hedge::Hedging;
+use crate::options::StoreOptions;
+use crate::runtime;
+
+/// How often an answer that breaks off is asked for again, where the client cannot go on where it was.
+const ANSWERS: u32 = 4;
+/// How often requests that nobody wants any more are looked for.
+const SWEEP: Duration = Duration::from_secs(15);
+
+/// What is wanted of a bucket: an object, or a range of one.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The object's name in the bucket.
+    pub key: Arc<str>,
+    /// The bytes of it; all, if not set.
+    pub range: Option<Range<u64>>,
+    /// Its ETag, if it must be that one.
+    pub etag: Option<Arc<str>>,
+    /// Its version as [`Entry::version`](crate::Entry::version) tells it; 0 for whichever there is, which is not kept.
+    pub version: u64,
+    /// About how many bytes the answer has.
+    pub bytes: u64,
+}
+
+impl Request {
+    fn wanted(&self) -> Wanted {
+        let range = self.range.as_ref().map(|range| (range.start, range.end));
+        Wanted { key: Arc::clone(&self.key), range, version: self.version }
+    }
+}
+
+/// What is known of an object without reading it.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Bytes.
+    pub size: u64,
+    /// What tells this content from any other.
+    pub etag: Option<Arc<str>>,
+    /// The same in 64 bits; where there is no ETag, of time and size.
+    pub version: u64,
+    /// When it was written, since 1970.
+    pub modified: Duration,
+}
+
+impl Head {
+    pub(crate) fn of(meta: &ObjectMeta) -> Head {
+        let modified = u64::try_from(meta.last_modified.timestamp()).unwrap_or(0);
+        let etag = meta.e_tag.as_deref();
+        let name = etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
+        let version = match name.filter(|name| !name.is_empty()) {
+            Some(name) => XxHash3_64::oneshot(name.as_bytes()),
+            None => XxHash3_64::oneshot(format!("{} {modified}", meta.size).as_bytes()),
+        };
+        Head {
+            size: meta.size,
+            etag: etag.map(Arc::from),
+            version: version.max(1),
+            modified: Duration::from_secs(modified),
+        }
+    }
+}
+
+/// What a bucket was asked so far, by this process.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounts {
+    /// Requests for objects and ranges.
+    pub requests: u64,
+    /// Of those, the ones that were asked twice.
+    pub hedged: u64,
+    /// Bytes that came.
+    pub bytes: u64,
+    /// What was found on disk instead.
+    pub cached: u64,
+    /// Answers that broke off and were asked for again by us (beside what the client does).
+    pub broken: u64,
+}
+
+/// A bucket, or a web server.
+#[derive(Debug)]
+pub struct Bucket {
+    address: Address,
+    options: StoreOptions,
+    cache: Option<DiskCache>,
+    cached: AtomicU64,
+    first: OnceLock<Box<Link>>,
+}
+
+/// What is under way, in each process that a chain of forks has made: a child has none of its parent's threads.
+#[derive(Debug)]
+struct Link {
+    process: u32,
+    live: Arc<Live>,
+    next: OnceLock<Box<Link>>,
+}
+
+#[derive(Debug)]
+struct Live {
+    root: String,
+    client: Arc<dyn ObjectStore>,
+    hedge: bool,
+    permits: Semaphore,
+    ahead: Mutex<Ahead>,
+    hedging: Hedging,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    broken: AtomicU64,
+}
+
+/// Options by root, and the buckets that are in use.
+static KNOWN: Mutex<Option<HashMap<String, Known>>> = Mutex::new(None);
+
+#[derive(Default)]
+struct Known {
+    options: Option<StoreOptions>,
+    bucket: Weak<Bucket>,
+}
+
+fn known<R>(root: &str, work: impl FnOnce(&mut Known) -> R) -> R {
+    let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    work(all.get_or_insert_default().entry(root.to_string()).or_default())
+}
+
+impl Bucket {
+    /// Says how the bucket that an address is in is spoken to from now on, by whatever opens something in it. What
+    /// is open goes on as it was.
+    pub fn configure(address: &Address, options: StoreOptions) -> Result<(), StoreError> {
+        let same = known(&address.root, |known| known.options.as_ref() == Some(&options));
+        if same {
+            return Ok(());
+        }
+        let bucket = Arc::new(Bucket::new(address, options.clone())?);
+        known(&address.root, |known| {
+            *known = Known { options: Some(options), bucket: Arc::downgrade(&bucket) };
+        });
+        Ok(())
+    }
+
+    /// The bucket that an address is in.
+    pub fn of(address: &Address) -> Result<Arc<Bucket>, StoreError> {
+        let (open, options) = known(&address.root, |known| {
+            (known.bucket.upgrade(), known.options.clone().unwrap_or_default())
+        });
+        if let Some(bucket) = open {
+            return Ok(bucket);
+        }
+        let bucket = Arc::new(Bucket::new(address, options)?);
+        // Another thread may have been first; its bucket is as good.
+        Ok(known(&address.root, |known| match known.bucket.upgrade() {
+            Some(other) => other,
+            None => {
+                known.bucket = Arc::downgrade(&bucket);
+                bucket
+            }
+        }))
+    }
+
+    fn new(address: &Address, options: StoreOptions) -> Result<Bucket, StoreError> {
+        let cache = options.cache_dir.as_deref();
+        let cache = cache.map(|folder| DiskCache::open(folder, options.cache_size)).transpose()?;
+        let address = Address { key: String::new(), ..address.clone() };
+        let bucket =
+            Bucket { address, options, cache, cached: AtomicU64::new(0), first: OnceLock::new() };
+        // What is wrong with the options is said now.
+        bucket.live()?;
+        Ok(bucket)
+    }
+
+    /// How it is spoken to.
+    #[must_use]
+    pub fn options(&self) -> &StoreOptions {
+        &self.options
+    }
+
+    /// The URL of an object.
+    #[must_use]
+    pub fn url(&self, key: &str) -> String {
+        format!("{}/{key}", self.address.root)
+    }
+
+    /// How many samples ahead a loader should tell: enough for all requests that may be in flight.
+    #[must_use]
+    pub fn looks_ahead(&self) -> usize {
+        2 * self.options.max_requests
+    }
+
+    /// What it was asked so far.
+    #[must_use]
+    pub fn counts(&self) -> StoreCounts {
+        let Ok(live) = self.live() else { return StoreCounts::default() };
+        StoreCounts {
+            requests: live.requests.load(Ordering::Relaxed),
+            hedged: live.hedging.twice(),
+            bytes: live.bytes.load(Ordering::Relaxed),
+            cached: self.cached.load(Ordering::Relaxed),
+            broken: live.broken.load(Ordering::Relaxed),
+        }
+    }
+
+    fn live(&self) -> Result<&Arc<Live>, StoreError> {
+        let process = std::process::id();
+        let mut link = &self.first;
+        loop {
+            let here = match link.get() {
+                Some(here) => here,
+                None => {
+                    let live = Live::start(&self.address, &self.options)?;
+                    link.get_or_init(|| Box::new(Link { process, live, next: OnceLock::new() }))
+                }
+            };
+            if here.process == process {
+                return Ok(&here.live);
+            }
+            link = &here.next;
+        }
+    }
+
+    pub(crate) fn client(&self) -> Result<Arc<dyn ObjectStore>, StoreError> {
+        Ok(Arc::clone(&self.live()?.client))
+    }
+
+    fn entry(&self, wanted: &Wanted) -> Option<(&DiskCache, EntryName)> {
+        let cache = self.cache.as_ref().filter(|_| wanted.version != 0)?;
+        let Wanted { key, range, version } = wanted;
+        Some((cache, EntryName::of(&self.address.root, key, *version, *range)))
+    }
+
+    /// Asks what an object is.
+    pub fn head(&self, key: &str) -> Result<Head, StoreError> {
+        let path = key_path(self.url(key), key)?;
+        let client = self.client()?;
+        let head = runtime::wait(async move { client.head(&path).await });
+        match head {
+            Some(Ok(meta)) => Ok(Head::of(&meta)),
+            Some(Err(error)) => Err(StoreError::of("open", self.url(key), &error)),
+            None => Err(given_up(self.url(key))),
+        }
+    }
+
+    /// Begins to fetch what somebody will [`read`](Bucket::read), unless it is there already. Returns at once.
+    pub fn begin(&self, request: &Request) {
+        let Ok(live) = self.live() else { return };
+        if self.is_at_hand(request) {
+            return;
+        }
+        let wanted = request.wanted();
+        let flight = live.ahead().begin(&wanted, request.bytes, self.options.read_ahead);
+        if let Some(flight) = flight {
+            live.fly(flight, wanted, request);
+        }
+    }
+
+    /// Whether it was begun and not read yet, or seems to be kept on disk.
+    #[must_use]
+    pub fn is_at_hand(&self, request: &Request) -> bool {
+        let wanted = request.wanted();
+        self.live().is_ok_and(|live| live.ahead().has(&wanted))
+            || self.entry(&wanted).is_some_and(|(cache, name)| cache.has(name))
+    }
+
+    /// Appends what is wanted to `out`: from disk where it is kept, or when it comes.
+    pub fn read(&self, request: &Request, out: &mut Vec<u8>) -> Result<(), StoreError> {
+        let wanted = request.wanted();
+        let entry = self.entry(&wanted);
+        if let Some((cache, name)) = entry
+            && cache.get(name, out)
+        {
+            self.cached.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        let live = self.live()?;
+        let begun = live.ahead().take(&wanted);
+        let flight = begun.unwrap_or_else(|| {
+            let flight = Arc::new(Flight::default());
+            live.fly(Arc::clone(&flight), wanted.clone(), request);
+            flight
+        });
+        let fetched = flight.wait()?;
+        let (start, bytes) = (out.len(), fetched.bytes());
+        if out.try_reserve(bytes).is_err() {
+            let what = format!("there is no memory for its {bytes} bytes");
+            let advice = "read smaller objects, or fewer at a time";
+            return Err(StoreError::new(
+                Kind::Unreachable,
+                "read",
+                self.url(&request.key),
+                what,
+                advice,
+            ));
+        }
+        fetched.pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+        if let Some((cache, name)) = entry {
+            cache.put(name, &out[start..]);
+        }
+        Ok(())
+    }
+}
+
+impl Live {
+    fn start(address: &Address, options: &StoreOptions) -> Result<Arc<Live>, StoreError> {
+        let live = Arc::new(Live {
+            root: address.root.clone(),
+            client: client::connect(address, options)?,
+            hedge: options.hedge,
+            permits: Semaphore::new(options.max_requests),
+            ahead: Mutex::default(),
+            hedging: Hedging::default(),
+            requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            broken: AtomicU64::new(0),
+        });
+        let swept = Arc::downgrade(&live);
+        runtime::handle().spawn(async move {
+            loop {
+                sleep(SWEEP).await;
+                let Some(live) = swept.upgrade() else { return };
+                live.ahead().sweep();
+            }
+        });
+        Ok(live)
+    }
+
+    fn ahead(&self) -> std::sync::MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a request whose answer lands in `flight`.
+    fn fly(self: &Arc<Live>, flight: Arc<Flight>, wanted: Wanted, request: &Request) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let url = format!("{}/{}", self.root, wanted.key);
+        let (live, etag, bytes) = (Arc::clone(self), request.etag.clone(), request.bytes);
+        let mut landing = Landing { flight, url, landed: false };
+        runtime::handle().spawn(async move {
+            let result = live.fetch(&wanted, etag.as_deref(), bytes).await;
+            landing.land(result);
+        });
+    }
+
+    async fn fetch(
+        &self,
+        wanted: &Wanted,
+        etag: Option<&str>,
+        bytes: u64,
+    ) -> Result<Fetched, StoreError> {
+        let _permit = self.permits.acquire().await;
+        let begun = Instant::now();
+        let mut first = pin!(self.ask(wanted, etag));
+        let limit = if self.hedge { self.hedging.limit(bytes) } else { None };
+        let result = match limit {
+            None => first.await,
+            Some(limit) => match timeout(limit, &mut first).await {
+                Ok(result) => result,
+                Err(_) if !self.hedging.again() => first.await,
+                Err(_) => {
+                    let second = pin!(self.ask(wanted, etag));
+                    return match select(first, second).await {
+                        Either::Left((Ok(fetched), _)) | Either::Right((Ok(fetched), _)) => {
+                            Ok(fetched)
+                        }
+                        Either::Left((Err(_), other)) => other.await,
+                        Either::Right((Err(_), other)) => other.await,
+                    };
+                }
+            },
+        };
+        if let Ok(fetched) = &result {
+            self.hedging.took(fetched.bytes() as u64, begun.elapsed());
+        }
+        result
+    }
+
+    /// One request, and again if its answer breaks off. (The client asks again by itself where it gets no
+    /// answer or one that says "later", and goes on within one that breaks off where it knows an ETag.)
+    async fn ask(&self, wanted: &Wanted, etag: Option<&str>) -> Result<Fetched, StoreError> {
+        let url = || format!("{}/{}", self.root, wanted.key);
+        let path = key_path(url(), &wanted.key)?;
+        let mut answers = 0;
+        loop {
+            let options = GetOptions {
+                range: wanted.range.map(|(start, end)| GetRange::Bounded(start..end)),
+                // A weak one may not be asked for; what comes is compared below.
+                if_match: etag.filter(|etag| !etag.starts_with("W/")).map(str::to_string),
+                ..GetOptions::default()
+            };
+            let answer = self.client.get_opts(&path, options).await;
+            let answer = answer.map_err(|error| StoreError::of("read", url(), &error))?;
+            let version = Head::of(&answer.meta).version;
+            if wanted.version != 0 && version != wanted.version {
+                return Err(StoreError::changed("read", url()));
+            }
+            let whole = answer.range.end - answer.range.start;
+            let (mut pieces, mut there) = (Vec::new(), 0);
+            let mut stream = answer.into_stream();
+            let failed = loop {
+                match stream.next().await {
+                    Some(Ok(piece)) => {
+                        there += piece.len() as u64;
+                        pieces.push(piece);
+                    }
+                    Some(Err(error)) => break StoreError::of("read", url(), &error),
+                    None if there == whole => {
+                        self.bytes.fetch_add(there, Ordering::Relaxed);
+                        return Ok(Fetched { pieces });
+                    }
+                    None => {
+                        let what = format!("its answer ended after {there} of {whole} bytes");
+                        let advice =
+                            "try again; if it stays so, look at what is between here and the store";
+                        break StoreError::new(Kind::Unreachable, "read", url(), what, advice);
+                    }
+                }
+            };
+            answers += 1;
+            if answers == ANSWERS {
+                return Err(failed);
+            }
+            self.broken.fetch_add(1, Ordering::Relaxed);
+            sleep(pause(answers, &wanted.key)).await;
+        }
+    }
+}
+
+/// A pause that grows, of a length that differs from request to request.
+fn pause(answers: u32, key: &str) -> Duration {
+    let most = 100_u64 << answers;
+    let spread = XxHash3_64::oneshot_with_seed(u64::from(answers), key.as_bytes()) % most;
+    Duration::from_millis(most / 2 + spread / 2)
+}
+
+/// Makes sure that whoever waits is told, whatever becomes of the request.
+struct Landing {
+    flight: Arc<Flight>,
+    url: String,
+    landed: bool,
+}
+
+impl Landing {
+    fn land(&mut self, result: Result<Fetched, StoreError>) {
+        self.landed = true;
+        self.flight.land(result);
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        if !self.landed {
+            let url = std::mem::take(&mut self.url);
+            self.flight.land(Err(given_up(url)));
+        }
+    }
+}
+
+pub(crate) fn given_up(url: String) -> StoreError {
+    let what = "the request was given up".to_string();
+    StoreError::new(Kind::Unreachable, "read", url, what, "report it with what was read")
+}
+
+/// A key as the client wants it.
+pub(crate) fn key_path(url: String, key: &str) -> Result<KeyPath, StoreError> {
+    KeyPath::parse(key).map_err(|error| {
+        let advice = "rename the object: its key has an empty part, or one of dots alone";
+        StoreError::new(Kind::Address, "read", url, error.to_string(), advice)
+    })
+}

@@ -1,0 +1,108 @@
+//! The client of a bucket: what the environment says, a profile of the `aws` command, then the options that
+//! were given, each over the one before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
+
+use crate::address::{Address, Scheme};
+use crate::error::{Kind, StoreError};
+use crate::options::{OWN, StoreOptions};
+use crate::profile;
+
+/// What fails is tried again for so long, and so often: with pauses that grow, of random length.
+const RETRY: Duration = Duration::from_secs(60);
+const RETRIES: usize = 10;
+
+/// Makes the client of the bucket that an address is in.
+pub(crate) fn connect(
+    address: &Address,
+    options: &StoreOptions,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let root = address.root.as_str();
+    let refused = |error: object_store::Error| {
+        let advice = "look at storage_options and at the environment's variables for this store";
+        StoreError::new(Kind::Option, "open", root.to_string(), error.to_string(), advice)
+    };
+    let retry = RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(10),
+            base: 2.0,
+        },
+        max_retries: RETRIES,
+        retry_timeout: RETRY,
+    };
+    match address.scheme {
+        Scheme::S3 => {
+            let mut builder = AmazonS3Builder::from_env();
+            let given = |key: &str| {
+                options.client.keys().any(|name| name.strip_prefix("aws_").unwrap_or(name) == key)
+            };
+            let keys_given = given("access_key_id") || given("skip_signature");
+            let has_keys = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
+            if options.profile.is_some() || !(keys_given || has_keys) {
+                for (name, value) in profile::settings(root, options.profile.as_deref())? {
+                    builder = builder.with_config(key(root, name)?, value);
+                }
+            }
+            for (name, value) in &options.client {
+                builder = builder.with_config(key(root, name)?, value);
+            }
+            let plain =
+                |key| builder.get_config_value(&key).is_some_and(|url| url.starts_with("http://"));
+            if plain(AmazonS3ConfigKey::Endpoint) || plain(AmazonS3ConfigKey::S3Endpoint) {
+                builder = builder.with_allow_http(true);
+            }
+            let store = builder.with_url(root).with_retry(retry).build().map_err(refused)?;
+            Ok(Arc::new(store))
+        }
+        Scheme::Google => {
+            let root_url = root.replacen("gcs://", "gs://", 1);
+            let mut builder = GoogleCloudStorageBuilder::from_env();
+            for (name, value) in &options.client {
+                builder = builder.with_config(key(root, name)?, value);
+            }
+            let store = builder.with_url(root_url).with_retry(retry).build().map_err(refused)?;
+            Ok(Arc::new(store))
+        }
+        Scheme::Azure => {
+            let mut builder = MicrosoftAzureBuilder::from_env();
+            for (name, value) in &options.client {
+                builder = builder.with_config(key(root, name)?, value);
+            }
+            let store = builder.with_url(root).with_retry(retry).build().map_err(refused)?;
+            Ok(Arc::new(store))
+        }
+        Scheme::Http => {
+            let mut builder = HttpBuilder::new();
+            if root.starts_with("http://") {
+                builder = builder.with_config(ClientConfigKey::AllowHttp, "true");
+            }
+            for (name, value) in &options.client {
+                builder = builder.with_config(key(root, name)?, value);
+            }
+            let store = builder.with_url(root).with_retry(retry).build().map_err(refused)?;
+            Ok(Arc::new(store))
+        }
+    }
+}
+
+/// An option of the client by its name.
+fn key<K: std::str::FromStr>(root: &str, name: &str) -> Result<K, StoreError> {
+    name.parse().map_err(|_| {
+        let own: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
+        let what = format!(
+            "there is no option {name:?} for this store (beside its own, which are those of the object_store \
+             crate, there are {})",
+            own.join(", ")
+        );
+        let advice = "leave it out, or look at its spelling";
+        StoreError::new(Kind::Option, "open", root.to_string(), what, advice)
+    })
+}

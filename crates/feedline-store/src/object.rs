@@ -1,0 +1,189 @@
+//! An object as a file that is open: read at any place, by any number of threads, as long as it is the same.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::bucket::{Bucket, Request};
+use crate::error::{Kind, StoreError};
+
+/// What is read at the beginning of an object at least: headers are read in small pieces.
+const BEGINNING: u64 = 64 << 10;
+/// What is read ahead at most where somebody reads one piece after the other.
+const FARTHEST: u64 = 8 << 20;
+
+/// An object that is open.
+///
+/// Each read is a request for just those bytes, unless they were [begun](Object::begin) before, or are kept. Who
+/// reads one piece after the other gets more and more at a time, as from a file: up to 8 MiB, the next 8 MiB being
+/// under way. Every request names the ETag that the object had when it was opened, so bytes of two versions are never mixed: once it is
+/// replaced, reading it is an error.
+#[derive(Debug)]
+pub struct Object {
+    bucket: Arc<Bucket>,
+    key: Arc<str>,
+    etag: Option<Arc<str>>,
+    version: u64,
+    size: u64,
+    modified: Duration,
+    window: Mutex<Window>,
+}
+
+/// What was read last, beyond what was asked for.
+#[derive(Debug, Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+    /// Where the last read ended.
+    next: u64,
+    /// How much is read ahead.
+    ahead: u64,
+}
+
+impl Object {
+    /// Opens an object: asks the store what it is.
+    pub fn open(address: &Address) -> Result<Object, StoreError> {
+        let bucket = Bucket::of(address)?;
+        let head = bucket.head(&address.key)?;
+        Ok(Object {
+            bucket,
+            key: address.key.as_str().into(),
+            etag: head.etag,
+            version: head.version,
+            size: head.size,
+            modified: head.modified,
+            window: Mutex::default(),
+        })
+    }
+
+    /// The same object for somebody else who reads it from front to back.
+    #[must_use]
+    pub fn again(&self) -> Object {
+        Object {
+            bucket: Arc::clone(&self.bucket),
+            key: Arc::clone(&self.key),
+            etag: self.etag.clone(),
+            window: Mutex::default(),
+            ..*self
+        }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What tells this content from any other, in 64 bits.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// When it was written, since 1970.
+    #[must_use]
+    pub fn modified(&self) -> Duration {
+        self.modified
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn bucket(&self) -> &Arc<Bucket> {
+        &self.bucket
+    }
+
+    fn request(&self, start: u64, end: u64) -> Request {
+        let (key, etag) = (Arc::clone(&self.key), self.etag.clone());
+        let whole = start == 0 && end == self.size;
+        let range = (!whole).then_some(start..end);
+        Request { key, range, etag, version: self.version, bytes: end - start }
+    }
+
+    /// Begins to fetch bytes that will be [appended](Object::append_at) just so. Returns at once.
+    pub fn begin(&self, start: u64, len: u64) {
+        let end = start.saturating_add(len);
+        if len > 0 && end <= self.size {
+            self.bucket.begin(&self.request(start, end));
+        }
+    }
+
+    /// Appends `len` bytes from byte `start` on.
+    pub fn append_at(&self, out: &mut Vec<u8>, start: u64, len: usize) -> Result<(), StoreError> {
+        let end = start.saturating_add(len as u64);
+        if end > self.size {
+            let what = format!("it has {} bytes, and bytes {start} to {end} are wanted", self.size);
+            let advice = "look whether it was written as a whole";
+            let url = self.bucket.url(&self.key);
+            return Err(StoreError::new(Kind::Changed, "read", url, what, advice));
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let request = self.request(start, end);
+        if self.bucket.is_at_hand(&request) {
+            return self.bucket.read(&request, out);
+        }
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_next = start == window.next && start > 0;
+        window.next = end;
+        if !is_next {
+            window.ahead = if start == 0 { BEGINNING } else { 0 };
+        }
+        if let Some(there) = window.part(start, end) {
+            out.extend_from_slice(there);
+            return Ok(());
+        }
+        if is_next {
+            window.ahead = (4 * window.ahead).clamp(BEGINNING, FARTHEST);
+        }
+        if window.ahead <= len as u64 {
+            drop(window);
+            return self.bucket.read(&request, out);
+        }
+        // In steps from the window's end on, so that what was begun is what is read.
+        let from = if window.holds(start) { window.end() } else { start };
+        let to = (from + window.ahead).max(end).min(self.size);
+        let mut bytes = std::mem::take(&mut window.bytes);
+        let keep = start.saturating_sub(window.start).min(bytes.len() as u64) as usize;
+        if from == start {
+            bytes.clear();
+        } else {
+            bytes.drain(..keep);
+        }
+        let (ahead, read) = (window.ahead, self.bucket.read(&self.request(from, to), &mut bytes));
+        if read.is_err() {
+            bytes.clear();
+        }
+        (window.start, window.bytes) = (start, bytes);
+        read?;
+        if ahead == FARTHEST && to < self.size {
+            self.begin(to, FARTHEST.min(self.size - to));
+        }
+        let there = window.part(start, end);
+        out.extend_from_slice(there.expect("read just now"));
+        Ok(())
+    }
+
+    /// Fills `buffer` from byte `start` on.
+    pub fn read_exact_at(&self, buffer: &mut [u8], start: u64) -> Result<(), StoreError> {
+        let mut bytes = Vec::with_capacity(buffer.len());
+        self.append_at(&mut bytes, start, buffer.len())?;
+        buffer.copy_from_slice(&bytes);
+        Ok(())
+    }
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn holds(&self, at: u64) -> bool {
+        (self.start..self.end()).contains(&at)
+    }
+
+    fn part(&self, start: u64, end: u64) -> Option<&[u8]> {
+        let from = usize::try_from(start.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..from + (end - start) as usize)
+    }
+}

@@ -1,0 +1,76 @@
+//! What objects there are.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use feedline_store::{Entry, Kind, list};
+
+use super::Store;
+
+fn listed(store: &Store, prefix: &str) -> Result<Vec<Entry>, feedline_store::StoreError> {
+    let mut found = Vec::new();
+    let count =
+        list(&store.at(prefix), &mut |_| ControlFlow::Continue(()), |entry| found.push(entry))?;
+    assert_eq!(count as usize, found.len());
+    Ok(found)
+}
+
+#[test]
+fn all_objects_below_a_prefix_are_listed_page_by_page() {
+    let store = Store::new("listing-pages");
+    let mut names: Vec<String> = (0..2500).map(|i| format!("{}/{i:05} &.jpg", i % 7)).collect();
+    for name in &names {
+        store.put(&format!("train/{name}"), name.as_bytes());
+    }
+    store.put("training/other", b"not below it");
+    names.sort();
+    let found = listed(&store, "train/").unwrap();
+    assert!(found.iter().map(|entry| &entry.name).eq(&names));
+    assert!(found.iter().all(|entry| entry.size == entry.name.len() as u64 && entry.version != 0));
+    assert_eq!(store.server.state.requests.load(Ordering::Relaxed), 3);
+    assert_eq!(listed(&store, "nothing").unwrap(), []);
+    let missing = feedline_store::Address::parse("s3://listing-pages-missing/x").unwrap();
+    let options = feedline_store::Bucket::of(&store.at("")).unwrap().options().clone();
+    feedline_store::Bucket::configure(&missing, options).unwrap();
+    let error = list(&missing, &mut |_| ControlFlow::Continue(()), |_| ()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing);
+    assert!(error.to_string().contains("there is no such bucket"), "{error}");
+}
+
+#[test]
+fn a_listing_can_be_broken_off() {
+    let store = Store::new("listing-broken");
+    (0..1200).for_each(|i| store.put(&format!("{i}"), b""));
+    let mut told = 0;
+    let mut watch = |count| {
+        told = count;
+        ControlFlow::Break(())
+    };
+    let error = list(&store.at(""), &mut watch, |_| ()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Interrupted);
+    assert_eq!(told, 1000);
+}
+
+#[test]
+fn a_listing_is_kept_for_as_long_as_was_said_and_never_served_damaged() {
+    let store = Store::new("listing-kept");
+    (0..10).for_each(|i| store.put(&format!("{i}"), b""));
+    let cache = store.folder().join("cache");
+    let keep = [("cache_dir", cache.to_str().unwrap()), ("listing_max_age", "3600")];
+    store.configure(&keep).unwrap();
+    let first = listed(&store, "").unwrap();
+    assert_eq!(first.len(), 10);
+    store.put("new", b"");
+    assert_eq!(listed(&store, "").unwrap(), first);
+    let file = std::fs::read_dir(cache.join("listings")).unwrap().next().unwrap().unwrap().path();
+    let whole = std::fs::read(&file).unwrap();
+    for at in [0, 9, whole.len() / 2, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 4;
+        std::fs::write(&file, damaged).unwrap();
+        assert_eq!(listed(&store, "").unwrap().len(), 11, "byte {at}");
+    }
+    store.configure(&keep[..1]).unwrap();
+    store.put("newer", b"");
+    assert_eq!(listed(&store, "").unwrap().len(), 12, "no age, no listing that is kept");
+}
