@@ -29,9 +29,11 @@ __all__ = [
     "calibrate",
     "cli",
     "close_all",
+    "configure_store",
     "current_sample",
     "cut_sequences",
     "expand_braces",
+    "has_folders",
     "memory_at",
     "merge_states",
     "model_amdahl",
@@ -53,6 +55,7 @@ __all__ = [
     "model_transfer",
     "model_usl",
     "model_waits_longer_than",
+    "object_names",
     "observation",
     "open_stream",
     "open_table",
@@ -65,6 +68,7 @@ __all__ = [
     "predict_results",
     "read_volume_file",
     "sequence_lengths",
+    "store_counts",
     "text_unicode_version",
     "usable_cores",
     "volume_cases",
@@ -818,6 +822,11 @@ def close_all() -> None:
     Closes all loaders; called when the interpreter is about to go.
     """
 
+def configure_store(url: str, options: "dict[str, str]") -> None:
+    """
+    Says how the bucket that a URL is in is spoken to from now on.
+    """
+
 def current_sample() -> tuple[int, int, int, int, int, int] | None:
     """
     The sample whose function the calling thread is in: seed, epoch, index, function, the number of the
@@ -832,6 +841,11 @@ def cut_sequences(source: Source, field: str, settings: "dict[str, object]") -> 
 def expand_braces(pattern: str) -> list[str]:
     """
     The names that a pattern such as `shard-{000..015}.tar` stands for.
+    """
+
+def has_folders(url: str) -> bool:
+    """
+    Whether there are folders below a URL: keys with another slash. Looks no further than to the first.
     """
 
 def memory_at(address: SupportsIndex, len: SupportsIndex, owner: Any) -> SharedBytes:
@@ -1010,6 +1024,11 @@ def model_waits_longer_than(
     The share of arrivals that wait longer than a time.
     """
 
+def object_names(url: str) -> list[str]:
+    """
+    The keys below a URL, from there on, in the order of their bytes.
+    """
+
 def observation(stats: str) -> tuple[str, str]:
     """
     What `stats()` of a loader says, as an observation, and how the loader gives out work.
@@ -1106,6 +1125,11 @@ def read_volume_file(
 def sequence_lengths(source: Source, field: str) -> bytes:
     """
     The length of a field in each sample, as bytes of uint32: of all samples made once.
+    """
+
+def store_counts(url: str) -> "dict[str, int]":
+    """
+    What the bucket that a URL is in was asked so far: requests, those asked twice, bytes, and what was found on disk.
     """
 
 def text_unicode_version() -> str:

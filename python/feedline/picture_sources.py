@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from feedline import _arguments
+from feedline import _arguments, _stores
 from feedline._feedline import Source
 from feedline.image_operations import MOST_PIXELS
 from feedline.pictures import Images
 from feedline.recipes import changed
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from feedline.pipeline import Pipeline
 
@@ -53,6 +52,7 @@ def images(
     max_memory: int | str = "2GiB",
     extensions: Sequence[str] = EXTENSIONS,
     allow_empty: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> Images:
     """Read images from a folder: JPEG, PNG, WebP, BMP, GIF (the first frame) and TIFF.
@@ -65,7 +65,7 @@ def images(
     ----------
     path
         A folder with one folder per class, as torchvision's ``ImageFolder`` takes it, or a folder
-        of images without classes.
+        of images without classes. Or the URL of one in an object store: ``s3://bucket/train``.
     classes
         Whether folders are classes. By default they are, if there are any.
     masks
@@ -100,6 +100,9 @@ def images(
         Extensions of the files that are images.
     allow_empty
         Whether classes may have no images.
+    storage_options
+        For URLs: credentials, endpoint, what is kept on disk; see the page on object stores.
+        Without, what the environment says.
     progress
         Whether to show on stderr how many files were found so far: on a terminal as they are
         counted, elsewhere by a line every ten seconds.
@@ -131,9 +134,10 @@ def images(
     ...     print(x.shape, x.dtype, y)
     (2, 3, 32, 32) float32 [0 1]
     """
-    path = Path(path)
+    options = _stores.plain_options(storage_options)
+    where = _stores.place(path, options)
     if classes is None:
-        classes = _has_folders(path)
+        classes = _has_folders(where)
     rule = _arguments.one_of("ragged", ragged, ("longest", "packed"))
     counted = (
         [str(extension) for extension in extensions],
@@ -141,15 +145,19 @@ def images(
         _arguments.size("max_bytes", max_bytes),
     )
     progress = _arguments.flag("progress", progress)
-    folder = OpenedFolder(path, _arguments.flag("classes", classes), *counted, progress=progress)
+    classes = _arguments.flag("classes", classes)
+    folder = OpenedFolder(where, classes, *counted, options=options, progress=progress)
     settings = _settings(color, exact, orientation, max_pixels, max_memory, named)
     if masks is not None:
-        beside = Path(masks)
-        settings["masks"] = OpenedFolder(beside, _has_folders(beside), *counted, progress=progress)
+        far = options if _stores.is_url(os.fsdecode(masks)) else None
+        beside = _stores.place(masks, far)
+        settings["masks"] = OpenedFolder(
+            beside, _has_folders(beside), *counted, options=far, progress=progress
+        )
     for name, given, columns in (("boxes", boxes, 4), ("keypoints", keypoints, 2)):
         if given is not None:
             settings[name], settings[f"{name}_rows"] = _table(name, given, columns, rule)
-    return Images(folder, stage=f"images({path.name!r})", settings=settings)
+    return Images(folder, stage=f"images({_stores.base_name(where)!r})", settings=settings)
 
 
 def decoded(
@@ -249,16 +257,20 @@ class OpenedFolder:
 
     def __init__(
         self,
-        path: Path,
+        path: str,
         classes: bool,
         extensions: list[str],
         allow_empty: bool,
         max_bytes: int,
+        options: dict[str, str] | None = None,
         *,
         length: int | None = None,
         progress: bool = False,
     ) -> None:
-        self._arguments = (path.absolute(), classes, extensions, allow_empty, max_bytes)
+        self._arguments = (path, classes, extensions, allow_empty, max_bytes, options)
+        if length is not None:
+            # Another process knows nothing of the store yet.
+            _stores.place(path, options)
         self._source = Source.files(path, extensions, classes, allow_empty, max_bytes, progress)
         if length is not None and length != len(self._source):
             changed(str(path), length, len(self._source))
@@ -271,10 +283,13 @@ def _folder(arguments: tuple[Any, ...], length: int) -> OpenedFolder:
     return OpenedFolder(*arguments, length=length)
 
 
-def _has_folders(path: Path) -> bool:
-    if not path.is_dir():
+def _has_folders(path: str) -> bool:
+    if _stores.is_url(path):
+        return _stores.has_folders(path)
+    if not os.path.isdir(path):  # noqa: PTH112 - a name of any bytes
         return False
-    return any(entry.is_dir() for entry in path.iterdir() if not entry.name.startswith("."))
+    with os.scandir(path) as entries:
+        return any(entry.is_dir() for entry in entries if not entry.name.startswith("."))
 
 
 def _table(

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from feedline import _arguments
+from feedline import _arguments, _stores
 from feedline._feedline import Source, read_volume_file, volume_cases
 from feedline.recipes import changed
 from feedline.scan_headers import Volume, affine_of
@@ -91,6 +91,7 @@ def volumes(
     (2, 1, 24, 24, 24) float32 (2, 24, 24, 24) int16
     """
     if isinstance(where, (str, os.PathLike)):
+        _stores.local_only("volumes()", where)
         cases = _laid_out(Path(where), mask)
         stage = f"volumes({Path(where).name!r})"
     else:
@@ -265,6 +266,7 @@ def _path(path: Any) -> str:  # noqa: ANN401 - checked
     if not isinstance(path, (str, os.PathLike)):
         msg = f"a case must be a path, (image, mask) or a dict of these, got {path!r}"
         raise TypeError(msg)
+    _stores.local_only("volumes()", path)
     return str(Path(path).absolute())
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from feedline import _arguments
+from feedline import _arguments, _stores
 from feedline._feedline import expand_braces, open_tar
 from feedline.pipeline import Pipeline
 from feedline.recipes import Recipe
@@ -26,6 +26,7 @@ def tar(
     named: bool = True,
     cache_dir: str | os.PathLike[str] | None = None,
     max_bytes: int | str = "256MiB",
+    storage_options: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> Pipeline:
     """Read samples from tar shards in WebDataset's layout.
@@ -44,7 +45,8 @@ def tar(
     ----------
     path
         A shard, a pattern such as ``"shard-{000..015}.tar"`` or ``"train/*.tar"``, or a list of
-        them. What a ``*`` stands for comes in the order of the names.
+        them. What a ``*`` stands for comes in the order of the names. Shards may be URLs of an
+        object store: ``"s3://bucket/shard-{000..015}.tar"``.
     parts
         The parts to read, by their extensions; by default those of the first sample.
         ``"jpg;png"`` takes whichever is there and is called ``jpg``; ``"__key__"`` is the sample's
@@ -66,6 +68,9 @@ def tar(
         folder (``$XDG_CACHE_HOME``).
     max_bytes
         A sample with more bytes is an error and not read.
+    storage_options
+        For URLs: credentials, endpoint, what is kept on disk; see the page on object stores.
+        Without, what the environment says.
     progress
         Whether to count members on standard error while shards are looked through: on a terminal
         as they are counted, elsewhere by a line every ten seconds.
@@ -115,8 +120,9 @@ def tar(
                 "window is for streaming=True; without it all samples are shuffled with each other"
             )
             raise ValueError(msg)
+    options = _stores.plain_options(storage_options)
     return _opened(
-        _shards(path),
+        _shards(path, options),
         None if parts is None else _parts(parts),
         None if cache_dir is None else os.fsdecode(cache_dir),
         _arguments.size("max_bytes", max_bytes),
@@ -125,6 +131,7 @@ def tar(
         _arguments.size("buffer", buffer),
         (f"tar({_shown(path)})",),
         _arguments.flag("named", named),
+        options,
         progress=_arguments.flag("progress", progress),
     )
 
@@ -139,19 +146,24 @@ def _opened(
     buffer: int,
     stages: tuple[str, ...],
     named: bool = True,
+    storage_options: dict[str, str] | None = None,
     *,
     progress: bool = False,
 ) -> Pipeline:
+    # Another process knows nothing of the stores yet.
+    for shard in shards:
+        _stores.place(shard, storage_options)
     options = (parts, cache_dir, max_bytes, streaming, window, buffer)
     source = open_tar(shards, *options, progress)
     # Those that were found, whatever a pattern would find now, from whatever folder.
-    shards = [str(Path(shard).absolute()) for shard in shards]
+    shards = [_stores.place(shard, storage_options) for shard in shards]
     cache_dir = None if cache_dir is None else str(Path(cache_dir).absolute())
-    arguments = (shards, parts, cache_dir, max_bytes, streaming, window, buffer, stages, named)
+    settings = (parts, cache_dir, max_bytes, streaming, window, buffer)
+    arguments = (shards, *settings, stages, named, storage_options)
     return Pipeline(source, named=named, stages=stages, recipe=Recipe(_opened, arguments))
 
 
-def _shards(path: Any) -> list[str]:  # noqa: ANN401 - checked
+def _shards(path: Any, options: dict[str, str] | None) -> list[str]:  # noqa: ANN401 - checked
     """Name all shards, in their order."""
     if isinstance(path, (str, os.PathLike)):
         given = [path]
@@ -163,11 +175,16 @@ def _shards(path: Any) -> list[str]:  # noqa: ANN401 - checked
     shards: list[str] = []
     for pattern in given:
         text = os.fsdecode(pattern)
+        if _stores.is_url(text) or text.lower().startswith("file://"):
+            text = _stores.place(pattern, options)
         # What is there under that very name is no pattern.
         names = [text] if os.path.lexists(text) else expand_braces(text)
         for name in names:
             # Not `Path.glob`: that takes no absolute pattern.
-            found = sorted(glob.glob(name)) if _is_glob(name) else [name]  # noqa: PTH207
+            if _stores.is_url(name):
+                found = _stores.matching(name)
+            else:
+                found = sorted(glob.glob(name)) if _is_glob(name) else [name]  # noqa: PTH207
             if not found:
                 msg = f"no file matches {name!r}"
                 raise FileNotFoundError(msg)

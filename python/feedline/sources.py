@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from feedline import _arguments
+from feedline import _arguments, _stores
 from feedline._feedline import Source
 from feedline.pipeline import Pipeline
 from feedline.recipes import Held, Recipe
 
 if TYPE_CHECKING:
-    import os
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
@@ -79,7 +79,11 @@ def _arrays(held: dict[str, Held], named: bool) -> Pipeline:
 
 
 def npy(
-    path: str | os.PathLike[str], *, name: str | None = None, named: bool | None = None
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    named: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """Read samples from ``.npy`` files.
 
@@ -87,11 +91,15 @@ def npy(
     ----------
     path
         One packed file, whose first axis is the sample's, or a folder with one file per sample
-        (all of one dtype and shape, taken in the order of their names).
+        (all of one dtype and shape, taken in the order of their names). A URL of an object store
+        that ends in ``.npy`` is a file, any other a folder.
     name
         The field's name.
     named
         Whether samples and batches are dicts rather than tuples. ``None``: if a name is given.
+    storage_options
+        For URLs: credentials, endpoint, what is kept on disk; see the page on object stores.
+        Without, what the environment says.
 
     Returns
     -------
@@ -114,12 +122,25 @@ def npy(
     3
     """
     named = name is not None if named is None else _arguments.flag("named", named)
-    return _npy(Path(path), "0" if name is None else name, named, (f"npy({Path(path).name!r})",))
+    options = _stores.plain_options(storage_options)
+    where = _stores.place(path, options)
+    stages = (f"npy({_stores.base_name(where)!r})",)
+    return _npy(where, "0" if name is None else name, named, stages, options)
 
 
-def _npy(path: Path, field: str, named: bool, stages: tuple[str, ...]) -> Pipeline:
-    source = Source.npy_folder(field, path) if path.is_dir() else Source.npy_packed(field, path)
-    recipe = Recipe(_npy, (path.absolute(), field, named, stages))
+def _npy(
+    path: str,
+    field: str,
+    named: bool,
+    stages: tuple[str, ...],
+    options: dict[str, str] | None = None,
+) -> Pipeline:
+    # Another process knows nothing of the store yet.
+    path = _stores.place(path, options)
+    far = _stores.is_url(path)
+    is_folder = not path.endswith(".npy") if far else os.path.isdir(path)  # noqa: PTH112
+    source = Source.npy_folder(field, path) if is_folder else Source.npy_packed(field, path)
+    recipe = Recipe(_npy, (path, field, named, stages, options))
     return Pipeline(source, named=named, stages=stages, recipe=recipe)
 
 

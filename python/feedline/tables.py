@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from feedline import _arguments, _feedline
+from feedline import _arguments, _feedline, _stores
 from feedline.pipeline import Pipeline
 from feedline.recipes import Recipe
 
@@ -485,6 +485,7 @@ def files(function: str, paths: Any) -> list[str]:  # noqa: ANN401 - checked
         raise TypeError(msg)
     found: list[str] = []
     for pattern in given:
+        _stores.local_only(f"{function}()", pattern)
         name = os.fsdecode(pattern)
         if glob.has_magic(name) and not os.path.lexists(name):
             # Not `Path.glob`: that takes no absolute pattern.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from feedline import _arguments
+from feedline import _arguments, _stores
 from feedline._feedline import expand_braces, open_text_files, open_text_lines
 from feedline.pipeline import Pipeline
 from feedline.recipes import Recipe
@@ -120,6 +120,7 @@ def text(
     skip_empty = _arguments.flag("skip_empty", skip_empty)
     named = _arguments.flag("named", named)
     stages = (f"text({_shown(where)})",)
+    _stores.local_only("text()", where)
     if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
         if skip_empty:
             msg = "skip_empty is for lines; files of a folder are samples, empty or not"
@@ -176,6 +177,7 @@ def paths_of(source: str, where: Any) -> list[str]:  # noqa: ANN401 - checked
         raise TypeError(msg)
     paths: list[str] = []
     for pattern in given:
+        _stores.local_only(f"{source}()", pattern)
         name = os.fsdecode(pattern)
         # What is there under that very name is no pattern.
         names = [name] if os.path.lexists(name) else expand_braces(name)

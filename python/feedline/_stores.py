@@ -1,0 +1,140 @@
+"""Objects by URL: ``s3://``, ``gs://``, ``az://``, ``http(s)://``; ``file://`` is a path."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from feedline import _feedline
+
+__all__ = [
+    "base_name",
+    "has_folders",
+    "is_url",
+    "local_only",
+    "matching",
+    "place",
+    "plain_options",
+]
+
+_URL = re.compile(r"(?:s3a?|gs|gcs|az|abfss?|https?)://", re.IGNORECASE)
+# What `pathlib.Path` makes of a URL.
+_BROKEN = re.compile(r"(?:s3a?|gs|gcs|az|abfss?|https?|file):/[^/]", re.IGNORECASE)
+
+
+def is_url(text: str) -> bool:
+    """Whether it is the URL of an object, or of several."""
+    return _URL.match(text) is not None
+
+
+def place(
+    path: Any,  # noqa: ANN401 - checked
+    storage_options: Mapping[str, str] | None,
+) -> str:
+    """Return a URL as it is, its store being told the options, or else an absolute path.
+
+    Parameters
+    ----------
+    path
+        What a user gave.
+    storage_options
+        Credentials, endpoint and so on, as `plain_options` returns them.
+    """
+    text = os.fsdecode(path)
+    if not isinstance(path, str) and _BROKEN.match(text):
+        msg = f"{text!r} was a URL before it became a Path, which drops a slash; pass it as text"
+        raise ValueError(msg)
+    if is_url(text):
+        native("configure_store")(text, dict(storage_options or {}))
+        return text
+    if storage_options is not None:
+        msg = (
+            f"storage_options are for URLs, and {text!r} is a path on this machine; leave them "
+            "out, or write it as s3://bucket/key"
+        )
+        raise ValueError(msg)
+    if text.lower().startswith("file://"):
+        rest = text[len("file://") :].removeprefix("localhost")
+        if not rest.startswith("/"):
+            msg = f"{text!r} names another machine, or no absolute path; write file:///folder/file"
+            raise ValueError(msg)
+        text = unquote(rest)
+    return os.path.abspath(text)  # noqa: PTH100 - a name of any bytes, and not resolved
+
+
+def plain_options(storage_options: Any) -> dict[str, str] | None:  # noqa: ANN401 - checked
+    """Return options as the store takes them: texts by name."""
+    if storage_options is None:
+        return None
+    if not isinstance(storage_options, Mapping):
+        msg = (
+            "storage_options must be a dict such as {'region': 'eu-central-1'}, "
+            f"got {storage_options!r}"
+        )
+        raise TypeError(msg)
+    plain: dict[str, str] = {}
+    for name, value in storage_options.items():
+        if not isinstance(name, str) or not isinstance(value, (str, int, float, os.PathLike)):
+            msg = f"storage_options must be texts and numbers by name, got {name!r}: {value!r}"
+            raise TypeError(msg)
+        if isinstance(value, bool):
+            plain[name] = "true" if value else "false"
+        else:
+            plain[name] = os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
+    return plain
+
+
+def matching(pattern: str) -> list[str]:
+    """Name the objects that a pattern with ``*``, ``?`` or ``[`` stands for, in their order."""
+    magic = re.search(r"[*?\[]", pattern)
+    if magic is None:
+        return [pattern]
+    folder = pattern[: pattern.rindex("/", 0, magic.start())]
+    rest = pattern[len(folder) + 1 :]
+    if folder.endswith((":", ":/")):
+        msg = f"{pattern!r} has a pattern where the bucket should be; name the bucket"
+        raise ValueError(msg)
+    # As `glob` does it: a star stands for no slash.
+    parts = [re.compile(fnmatch.translate(part)) for part in rest.split("/")]
+    found = []
+    for name in native("object_names")(folder):
+        given = name.split("/")
+        if len(given) == len(parts) and all(
+            part.match(one) for part, one in zip(parts, given, strict=True)
+        ):
+            found.append(f"{folder}/{name}")
+    return found
+
+
+def has_folders(url: str) -> bool:
+    """Whether there are objects in folders below a URL."""
+    found: bool = native("has_folders")(url)
+    return found
+
+
+def base_name(path: str) -> str:
+    """Return the last part of a path or URL, for what pipelines print."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def local_only(source: str, path: Any) -> None:  # noqa: ANN401 - checked elsewhere
+    """Refuse a URL where only files on this machine are read."""
+    if isinstance(path, str) and is_url(path):
+        msg = (
+            f"{source} reads files on this machine, and {path!r} is a URL: images(), tar() and "
+            "npy() take those; copy it here first"
+        )
+        raise ValueError(msg)
+
+
+def native(name: str) -> Any:  # noqa: ANN401 - a function of the extension module
+    """Return a function of the extension module, which may have been built without stores."""
+    try:
+        return getattr(_feedline, name)
+    except AttributeError:
+        msg = "this feedline was built without stores; build it with the cargo feature `stores`"
+        raise NotImplementedError(msg) from None

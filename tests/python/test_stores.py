@@ -1,0 +1,332 @@
+"""Sources by URL: the batches are those of the same files on disk, whatever happens on the way."""
+
+import io
+import multiprocessing
+import os
+import pickle
+import tarfile
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import feedline
+from feedline import _feedline
+from feedline.errors import SampleError
+from patience import PATIENCE
+from s3_server import S3Server
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(_feedline, "configure_store"), reason="built without stores"
+)
+
+
+@pytest.fixture(autouse=True)
+def tables(tmp_path, monkeypatch):
+    """Tables of shards go to a folder of the test's own; no key of the machine is used."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in os.environ:
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def server():
+    server = S3Server()
+    yield server
+    server.close()
+
+
+class Bucket:
+    """A bucket that holds what is in a folder, under a name that no other test has."""
+
+    def __init__(self, server, folder):
+        self.server, self.folder = server, folder
+        self.name = f"b-{uuid.uuid4().hex}"
+        self.fill()
+
+    def fill(self):
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        objects = {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in files}
+        self.server.buckets[self.name] = objects
+
+    @property
+    def objects(self):
+        return self.server.buckets[self.name]
+
+    def url(self, key=""):
+        return f"s3://{self.name}/{key}"
+
+
+@pytest.fixture
+def photos(tmp_path, server):
+    """40 pictures in three classes, one within a class in a folder of its own."""
+    folder = tmp_path / "photos"
+    rng = np.random.default_rng(0)
+    for i in range(40):
+        label = ["ant", "bee & co", "cat/inner"][i % 3]
+        path = folder / "train" / label / f"{i} ü.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (16, 20, 3), np.uint8)).save(path)
+    (folder / "train" / "ant" / ".hidden.png").write_bytes(b"no picture")
+    (folder / "train" / "ant" / "notes.txt").write_bytes(b"no picture either")
+    return Bucket(server, folder)
+
+
+@pytest.fixture
+def shards(tmp_path, server):
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for shard in range(3):
+        with tarfile.open(folder / f"shard-{shard}.tar", "w") as archive:
+            for i in range(20):
+                for ending, content in [
+                    ("bin", bytes([shard, i]) * (2000 + 100 * i)),
+                    ("cls", str(20 * shard + i).encode()),
+                ]:
+                    member = tarfile.TarInfo(f"{shard}-{i:03}.{ending}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+    return Bucket(server, folder)
+
+
+def everything(pipeline, **settings):
+    """All fields of all batches of an epoch; pictures in one size."""
+    if isinstance(pipeline, feedline.Images):
+        pipeline = pipeline.resize((12, 12))
+    loader = feedline.Loader(pipeline, batch_size=8, seed=3, **settings)
+    return [list(batch.values()) if isinstance(batch, dict) else list(batch) for batch in loader]
+
+
+def assert_alike(ours, theirs):
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        for a, b in zip(mine, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_images_by_url_are_the_batches_of_the_folder(photos, workers, shuffle):
+    near = feedline.images(photos.folder / "train")
+    far = feedline.images(photos.url("train"), storage_options=photos.server.options)
+    settings = {"shuffle": shuffle, "num_workers": workers}
+    assert far.classes == near.classes == ["ant", "bee & co", "cat"]
+    assert_alike(everything(far, **settings), everything(near, **settings))
+    # The next epoch may have been begun.
+    assert 40 <= photos.server.objects_read() <= 90
+
+
+def test_images_without_classes_and_file_urls(photos):
+    near = feedline.images(photos.folder / "train" / "ant")
+    far = feedline.images(photos.url("train/ant/"), storage_options=photos.server.options)
+    assert_alike(everything(far), everything(near))
+    by_url = feedline.images((photos.folder / "train" / "ant").as_uri())
+    assert_alike(everything(by_url), everything(near))
+
+
+def test_masks_may_be_elsewhere(photos):
+    near = photos.folder / "train"
+    options = photos.server.options
+    both = feedline.images(near, masks=near)
+    far = feedline.images(photos.url("train"), masks=near, storage_options=options)
+    farther = feedline.images(
+        photos.url("train"), masks=photos.url("train"), storage_options=options
+    )
+    expected = everything(both)
+    assert_alike(everything(far), expected)
+    assert_alike(everything(farther), expected)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("pattern", ["shard-{0..2}.tar", "shard-*.tar"])
+def test_shards_by_url_are_the_batches_of_the_files(shards, streaming, pattern):
+    settings = {"streaming": streaming, "parts": ["bin", "cls"]}
+    near = feedline.tar(shards.folder / "shard-{0..2}.tar", **settings)
+    far = feedline.tar(shards.url(pattern), storage_options=shards.server.options, **settings)
+    for shuffle in (False, True):
+        expected = everything(near, shuffle=shuffle, num_workers=2)
+        assert_alike(everything(far, shuffle=shuffle, num_workers=2), expected)
+
+
+def test_a_part_alone_is_read_alone(shards):
+    far = feedline.tar(shards.url("shard-0.tar"), storage_options=shards.server.options)
+    before = _feedline.store_counts(shards.url())["bytes"]
+    assert far.labels.tolist() == list(range(20))
+    # One or two digits each; the parts beside them have thousands.
+    assert _feedline.store_counts(shards.url())["bytes"] - before < 1000
+
+
+@pytest.mark.parametrize("width", [3, 3000])
+def test_arrays_by_url_are_those_of_the_files(tmp_path, server, width):
+    folder = tmp_path / "arrays"
+    (folder / "each").mkdir(parents=True)
+    values = np.arange(30 * width, dtype=np.float32).reshape(30, width)
+    np.save(folder / "packed.npy", values)
+    for i, row in enumerate(values):
+        np.save(folder / "each" / f"{i:03}.npy", row)
+    bucket = Bucket(server, folder)
+    for name in ("packed.npy", "each"):
+        far = feedline.npy(bucket.url(name), storage_options=server.options)
+        near = feedline.npy(folder / name)
+        for settings in ({"num_workers": 2, "shuffle": True}, {"num_workers": 0}):
+            assert_alike(everything(far, **settings), everything(near, **settings))
+
+
+def test_errors_resets_and_broken_answers_change_nothing(photos, shards):
+    server = photos.server
+    server.errors = server.resets = server.truncations = 1
+    near = feedline.images(photos.folder / "train")
+    far = feedline.images(photos.url("train"), storage_options=server.options)
+    settings = {"shuffle": True, "num_workers": 2}
+    assert_alike(everything(far, **settings), everything(near, **settings))
+    far = feedline.tar(shards.url("shard-0.tar"), storage_options=server.options)
+    near = feedline.tar(shards.folder / "shard-0.tar")
+    assert_alike(everything(far, **settings), everything(near, **settings))
+
+
+def test_many_requests_are_in_flight_for_one_worker(photos):
+    photos.server.latency = 0.1
+    far = feedline.images(photos.url("train"), storage_options=photos.server.options)
+    everything(far, shuffle=True, num_workers=1)
+    assert photos.server.most_in_flight >= 8
+
+
+def test_what_was_read_is_kept_on_disk_for_all(photos, tmp_path):
+    kept = {"cache_dir": tmp_path / "kept", "cache_size": "10MB", "hedge": False}
+    options = photos.server.options | kept
+
+    def opened():
+        return feedline.images(photos.url("train"), storage_options=options)
+
+    # One by one, so that nothing is begun ahead.
+    first = opened().resize((12, 12))
+    samples = [first[i] for i in range(40)]
+    assert photos.server.objects_read() == 40
+    expected = everything(feedline.images(photos.folder / "train"), shuffle=True)
+    assert_alike(everything(opened(), shuffle=True, num_workers=2), expected)
+    assert photos.server.objects_read() == 40
+    assert _feedline.store_counts(photos.url())["cached"] >= 40
+    # Another version of an object is another entry.
+    Image.new("RGB", (20, 16), (1, 2, 3)).save(photos.folder / "train" / "ant" / "0 ü.png")
+    photos.fill()
+    again = opened().resize((12, 12))
+    differs = [not np.array_equal(again[i][0], samples[i][0]) for i in range(40)]
+    assert sum(differs) == 1
+    assert photos.server.objects_read() == 41
+
+
+def test_a_damaged_or_full_cache_serves_nothing_wrong(photos, tmp_path):
+    kept = tmp_path / "kept"
+    options = photos.server.options | {"cache_dir": str(kept), "cache_size": "10kB"}
+    expected = everything(feedline.images(photos.folder / "train"))
+    far = feedline.images(photos.url("train"), storage_options=options)
+    assert_alike(everything(far), expected)
+    parts = list(kept.glob("*/*.part"))
+    assert 0 < sum(part.stat().st_size for part in parts) <= 10_000
+    for part in parts:
+        part.write_bytes(part.read_bytes()[:-1] + b"x")
+    assert_alike(everything(far), expected)
+
+
+def test_an_object_that_changes_or_vanishes_is_an_error_of_its_samples(photos, shards):
+    options = photos.server.options
+    far = feedline.images(photos.url("train"), storage_options=options).resize((12, 12))
+    first, second = sorted(key for key in photos.objects if key.startswith("train/bee"))[:2]
+    photos.objects[first] += b"more"
+    del photos.objects[second]
+    for label, told in ((first, "has changed since it was opened"), (second, "no such object")):
+        index = [i for i in range(len(far)) if far._source.origin(i) == photos.url(label)]
+        with pytest.raises(SampleError, match=told) as caught:
+            far[index[0]]
+        assert photos.url(label) in str(caught.value)
+    far = feedline.tar(shards.url("shard-0.tar"), storage_options=options)
+    shards.objects["shard-0.tar"] = shards.objects["shard-1.tar"]
+    with pytest.raises(SampleError, match="has changed since it was opened"):
+        everything(far)
+    kept = feedline.Loader(far, batch_size=8, on_error="skip")
+    assert sum(len(batch["cls"]) for batch in kept) == 0
+    assert len(kept.errors) == 20
+
+
+def test_a_pipeline_that_was_pickled_finds_its_store_again(photos, shards):
+    options = photos.server.options
+    for pipeline in (
+        feedline.images(photos.url("train"), storage_options=options),
+        feedline.tar(shards.url("shard-{0..1}.tar"), storage_options=options),
+    ):
+        expected = everything(pipeline, shuffle=True)
+        assert_alike(everything(pickle.loads(pickle.dumps(pipeline)), shuffle=True), expected)
+
+
+def _one(pipeline, answers):
+    answers.put(np.asarray(pipeline[5][0]))
+
+
+def test_a_forked_child_reads_for_itself(photos):
+    far = feedline.images(photos.url("train"), storage_options=photos.server.options)
+    far = far.resize((12, 12))
+    expected = np.asarray(far[5][0])
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+    child = context.Process(target=_one, args=(far, answers))
+    child.start()
+    np.testing.assert_array_equal(answers.get(), expected)
+    child.join(PATIENCE)
+    assert child.exitcode == 0
+
+
+def test_an_epoch_goes_on_where_it_was_left(photos):
+    far = feedline.images(photos.url("train"), storage_options=photos.server.options).resize(
+        (12, 12)
+    )
+    expected = [list(batch) for batch in feedline.Loader(far, batch_size=8, seed=3, shuffle=True)]
+    loader = feedline.Loader(far, batch_size=8, seed=3, shuffle=True, num_workers=2)
+    batches = iter(loader)
+    for _ in range(2):
+        next(batches)
+    state = loader.state_dict()
+    again = feedline.Loader(far, batch_size=8, seed=3, shuffle=True, num_workers=1)
+    again.load_state_dict(state)
+    assert_alike([list(batch) for batch in again], expected[2:])
+
+
+def test_what_is_wrong_is_said_when_the_source_is_opened(photos, tmp_path):
+    options = photos.server.options
+    train = photos.url("train")
+    with pytest.raises(PermissionError, match=r"InvalidAccessKeyId.*storage_options"):
+        feedline.images(train, storage_options=options | {"access_key_id": "stranger"})
+    with pytest.raises(FileNotFoundError, match="there is no such bucket"):
+        feedline.images(f"s3://{uuid.uuid4().hex}/train", storage_options=options)
+    with pytest.raises(FileNotFoundError, match="there is nothing below"):
+        feedline.images(photos.url("nothing"), storage_options=options)
+    with pytest.raises(FileNotFoundError, match=r"x\.tar.*there is no such object"):
+        feedline.tar(photos.url("x.tar"), storage_options=options)
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        feedline.tar(photos.url("*.tar"), storage_options=options)
+    with pytest.raises(ValueError, match='there is no option "acces_key"'):
+        feedline.images(train, storage_options=options | {"acces_key": "x"})
+    with pytest.raises(ValueError, match="cache_size is"):
+        feedline.images(train, storage_options=options | {"cache_size": "much"})
+    with pytest.raises(TypeError, match="storage_options must be a dict"):
+        feedline.images(train, storage_options="region=x")
+    with pytest.raises(ValueError, match="was a URL before it became a Path"):
+        feedline.images(Path(train), storage_options=options)
+    with pytest.raises(ValueError, match="storage_options are for URLs"):
+        feedline.images(photos.folder / "train", storage_options=options)
+    with pytest.raises(ValueError, match=r"another machine"):
+        feedline.images("file://elsewhere/train")
+
+
+def test_sources_that_read_files_alone_say_so_of_a_url():
+    for call in (
+        lambda: feedline.text("s3://bucket/a.txt"),
+        lambda: feedline.csv("s3://bucket/a.csv"),
+        lambda: feedline.parquet("s3://bucket/a.parquet"),
+        lambda: feedline.tokens("s3://bucket/a.bin", "uint16", 8),
+        lambda: feedline.volumes(["s3://bucket/a.nii.gz"]),
+    ):
+        with pytest.raises(ValueError, match="is a URL: images"):
+            call()
