@@ -58,7 +58,7 @@ export UV_SYSTEM_CERTS := 1
 
 # ---- what people call
 
-.PHONY: help demo setup test check lint fmt bench docs wheel stubs loom sanitize soak lock release-check release clean
+.PHONY: help demo setup test test-versions check lint fmt bench docs wheel stubs loom sanitize soak lock release-check release clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ setup: $(VENV)/.installed ## Set everything up and install feedline into .venv/
 
 test: forget-logs lint test-rust test-doc loom test-python ## Set everything up, then lint and run all tests
 	@scripts/summary
+
+test-versions: target/wheels/.built ## Test the drop-in with the oldest, a middle and the newest torch, on each Python there is
+	@$(STEP) test-versions scripts/test-versions
 
 check: test ## What CI runs: the same as test
 

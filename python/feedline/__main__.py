@@ -11,6 +11,7 @@ from feedline._feedline import cli
 # Subcommands that are Python: what each does, for the help.
 _IN_PYTHON = {
     "doctor": "Run a part of a training script and say what holds it up",
+    "run": "Run a program with our DataLoader in the place of torch's",
     "tune": "Find good settings of a loader with few measurements",
 }
 
@@ -24,6 +25,10 @@ def main() -> int:
         from feedline.doctor.command import main as doctor  # needed by few
 
         return doctor(arguments[1:])
+    if arguments and arguments[0] == "run":
+        from feedline._run import run  # needed by few
+
+        return run(arguments[1:])
     if arguments and arguments[0] == "tune":
         from feedline.tune.command import main as tune  # needed by few
 

@@ -1,6 +1,7 @@
 """What the drop-in measures, and its thread that pins."""
 
 import time
+import warnings
 
 import pytest
 
@@ -112,8 +113,12 @@ class Pinned:
 def test_batches_are_pinned_by_a_thread(kind, persistent, monkeypatch):
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
-    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+    if hasattr(torch.accelerator, "current_device_index"):
+        monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+        monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+    # Older ones ask CUDA.
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     loader = kind(
         range(6),
         2,
@@ -138,6 +143,11 @@ def test_batches_are_pinned_by_a_thread(kind, persistent, monkeypatch):
     assert [worker.exitcode for worker in workers] == [0, 0]
 
 
-def test_without_an_accelerator_pinning_is_warned_of():
-    with pytest.warns(UserWarning, match="'pin_memory' argument is set as true but no accelerator"):
-        list(DataLoader(range(3), pin_memory=True, num_workers=1, worker_mode="thread"))
+def test_without_an_accelerator_pinning_is_warned_of_where_torch_does():
+    said = []
+    for kind, how in ((TorchLoader, {}), (DataLoader, {"worker_mode": "thread"})):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(kind(range(3), pin_memory=True, num_workers=1, **how))
+        said.append([str(one.message) for one in caught])
+    assert said[0] == said[1]

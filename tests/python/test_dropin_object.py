@@ -91,7 +91,9 @@ def test_what_torch_refuses_late_is_refused_late(arguments):
         with pytest.raises((AssertionError, TypeError)) as refusal:
             iter(loader)
         found.append((refusal.type, str(refusal.value)))
-    assert found[0] == found[1]
+    assert found[0][0] is found[1][0]
+    # Older ones say nothing.
+    assert found[0][1] in ("", found[1][1])
 
 
 def test_the_signature_is_torchs_with_additions():

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import torch
-from torch.utils.data._utils import collate as torch_collate
 
+from feedline._torch_private import collate_tensor_fn, default_collate_fn_map
 from feedline._transport.tensors import SMALL
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def collate_into(end: WorkerEnd) -> Iterator[None]:
     somebody has put a function of their own into the map. Use it around a worker process's loop:
     the map is global.
     """
-    table = torch_collate.default_collate_fn_map
+    table = default_collate_fn_map
     theirs = table.get(torch.Tensor)
-    if theirs is not torch_collate.collate_tensor_fn:
+    if theirs is not collate_tensor_fn:
         yield
         return
 

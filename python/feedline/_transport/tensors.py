@@ -22,10 +22,10 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
-from torch.multiprocessing import reductions
 from torch.nn.parameter import Parameter
 
 from feedline import _feedline
+from feedline._torch_private import reduce_storage, reduce_tensor, set_conj, set_neg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ class Manifest:
     def _reduce_storage(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
         size = storage.nbytes()
         if size == 0 or storage.device.type != "cpu" or storage.is_shared():
-            return cast(tuple[Any, ...], reductions.reduce_storage(storage))
+            return cast(tuple[Any, ...], reduce_storage(storage))
         return _rebuild_storage, (self._show(storage, 0, size),)
 
     def _reduce_tensor(self, tensor: torch.Tensor) -> str | tuple[Any, ...]:
@@ -95,13 +95,13 @@ class Manifest:
             or tensor._backward_hooks
             or (tensor.requires_grad and not tensor.is_leaf)
         ):
-            return cast(tuple[Any, ...], reductions.reduce_tensor(tensor))
+            return cast(tuple[Any, ...], reduce_tensor(tensor))
         if tensor.is_quantized:
             # torch's transport forgets scales and zero points; its pickling knows them.
             return cast(tuple[Any, ...], tensor.__reduce_ex__(2))
         storage = tensor.untyped_storage()
         if storage.is_shared() and not (tensor.is_conj() or tensor.is_neg()):
-            return cast(tuple[Any, ...], reductions.reduce_tensor(tensor))
+            return cast(tuple[Any, ...], reduce_tensor(tensor))
         width = tensor.element_size()
         offset = int(tensor.storage_offset())
         size = tuple(tensor.size())
@@ -253,9 +253,9 @@ def _rebuild_kind(
 ) -> torch.Tensor:
     tensor = _rebuild(view, name, offset, size, stride)
     if kind & _CONJ:
-        torch._C._set_conj(tensor, True)
+        set_conj(tensor)
     if kind & _NEG:
-        torch._C._set_neg(tensor, True)
+        set_neg(tensor)
     if kind & _PARAMETER:
         return Parameter(tensor, requires_grad=bool(kind & _GRAD))
     return tensor.requires_grad_(bool(kind & _GRAD))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from feedline._arguments import flag, one_of, seconds, whole
 from feedline._feedline import usable_cores
+from feedline.torch.fallback import lost_by, warn_of
 from feedline.torch.frameworks import accelerate, ray
 from feedline.torch.frameworks.rebuilding import Carrying
 from feedline.torch.iterators.auto_mode import AutoMode, as_chosen
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
     import torch
     from torch.utils.data import Dataset, Sampler
-    from torch.utils.data.dataloader import _BaseDataLoaderIter
     from typing_extensions import TypeVar
 
+    from feedline._torch_private import _BaseDataLoaderIter
     from feedline.errors import SampleError
     from feedline.pipeline import Pipeline
     from feedline.stats import Stats
@@ -122,6 +123,9 @@ class DataLoader(Checkpointing[T_co]):
 
     Notes
     -----
+    With a torch that lacks what the iterators here need, and for worker processes on other systems
+    than Linux, batches come from torch's own iterators, and one warning says what is lost.
+
     With threads, `torch.utils.data.get_worker_info()` answers in each of them; its ``rng`` has
     generators of the thread's own, seeded as a worker process would be. The global generators of
     `random`, NumPy and torch belong to the whole process and are not seeded. Inside a worker thread
@@ -230,13 +234,14 @@ class DataLoader(Checkpointing[T_co]):
                 "none; leave one of them out"
             )
             raise ValueError(msg)
-        native = self._pipeline() is not None
+        lost = self._lost()
+        native = lost is None and self._pipeline() is not None
         mode: Mode = "thread" if worker_mode == "thread" else "process"
         self._auto = AutoMode(any_number=any_number)
         self._any_number = any_number
         # What a controller has come to, from one epoch to the next.
         self._reached: dict[str, int] = {}
-        if not native:
+        if lost is None and not native:
             refuse_unfit(self)
         self._diary = Diary("native" if native else mode if num_workers else "inline", num_workers)
         self._faults = Faults()
@@ -249,6 +254,8 @@ class DataLoader(Checkpointing[T_co]):
             own_sampler=own_sampler,
         )
         ray.keep_if_used(self)
+        if lost is not None:
+            warn_of(self, lost, 2)
 
     def __setattr__(self, attr: str, val: Any) -> None:  # noqa: ANN401 - as torch has it
         if attr in _WORDS:
@@ -263,8 +270,12 @@ class DataLoader(Checkpointing[T_co]):
             val = seconds(attr, val)
         super().__setattr__(attr, val)
 
+    def _lost(self) -> str | None:
+        return lost_by(self)
+
     def __iter__(self) -> _BaseDataLoaderIter:
-        if self._iterator is not None and (self.worker_mode == "auto" or self._any_number):
+        may_change = self.worker_mode == "auto" or self._any_number
+        if self._lost() is None and self._iterator is not None and may_change:
             native = self._pipeline() is not None
             if not native and not self._auto.goes_on(self):
                 # The workers of the epoch before are not those of this one.
@@ -272,6 +283,10 @@ class DataLoader(Checkpointing[T_co]):
         return super().__iter__()
 
     def _get_iterator(self) -> _BaseDataLoaderIter:
+        lost = self._lost()
+        if lost is not None:
+            warn_of(self, lost, 4)
+            return super()._get_iterator()
         pipeline = self._pipeline()
         if pipeline is not None:
             return NativeIterator(self, pipeline)
@@ -352,4 +367,7 @@ class DataLoader(Checkpointing[T_co]):
         >>> print(DataLoader(range(10)).explain())
         No batch has been delivered yet: iterate first.
         """
+        lost = self._lost()
+        if lost is not None:
+            return f"Batches come from torch's own iterator, which measures nothing: {lost}."
         return self._diary.explain()

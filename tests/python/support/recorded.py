@@ -10,4 +10,6 @@ def recorded_warnings():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called")
+        # Python's own, from 3.12 on.
+        warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork")
         yield caught

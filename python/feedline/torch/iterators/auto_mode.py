@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch.multiprocessing
-from torch.utils.data import MapDataPipe
-from torch.utils.data.dataloader import _DatasetKind
 
 from feedline._feedline import usable_cores
+from feedline._torch_private import MapDataPipe, _DatasetKind, lost
 from feedline.torch.iterators.choice import Choice, Scene, decide
 from feedline.torch.iterators.probe import Facts, probe
 from feedline.torch.states.layout import Stateful
@@ -100,8 +98,9 @@ class AutoMode:
                 barred.append(("inline", f"{what} is for workers"))
         if loader.sample_timeout is not None and loader.dataset_lock:
             barred.append(("thread", "sample_timeout and dataset_lock exclude each other there"))
-        if not sys.platform.startswith("linux"):
-            barred.append(("process", "worker processes need Linux"))
+        without_processes = lost("process")
+        if without_processes is not None:
+            barred.append(("process", without_processes))
         return Scene(
             workers=workers,
             cores=usable_cores(),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch._utils import ExceptionWrapper
-
+from feedline._torch_private import ExceptionWrapper
 from feedline.errors import BatchError, SampleError, TooManyErrors
 
 if TYPE_CHECKING:

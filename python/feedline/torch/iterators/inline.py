@@ -5,9 +5,14 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data._utils.pin_memory import pin_memory
-from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
-
+from feedline._torch_private import (
+    IterDataPipe,
+    MapDataPipe,
+    _DatasetKind,
+    _SingleProcessDataLoaderIter,
+    apply_sharding,
+    pin_memory,
+)
 from feedline.torch.iterators.faults import check, sample_error
 from feedline.torch.order.seeding import Seeded, kept
 from feedline.torch.states.bookmark import Counted, is_stateful, live_state
@@ -33,17 +38,15 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
     """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        self._bookmark = loader._bookmark
-        begins = self._bookmark.start
+        begins = loader._bookmark.start
         said = (begins.workers[0] or {}) if begins is not None and begins.workers else {}
-        # The dataset first, then its iterator, which torch makes, then that.
+        # The dataset first, then its iterator, which the fetcher makes, then that.
         of_dataset = said.get("dataset_state")
         if of_dataset is not None and isinstance(loader.dataset, Stateful):
             loader.dataset.load_state_dict(of_dataset)
-        self._expect_epoch(loader.generator)
-        super().__init__(loader)
+        self._begin_epoch(loader)
         self._profile_name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-        self._latest = self._bookmark.begin(self, loader.generator)
+        self._make_fetcher()
         self._restore(said)
         self._seed = loader.seed
         if self._seed is not None and self._dataset_kind == _DatasetKind.Map:
@@ -52,14 +55,29 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
         self._fetching = Fetching(self._dataset_fetcher)
         self._note(loader)
         # Now, so that a state taken before the first batch knows of it.
-        self._latest.sample(self._index_sampler, self._raw_sampler_iter)
-        self._sampling = self._latest.sampling
+        self._count_samples()
         self._faults = loader._faults
         self._tolerance: _Tolerance | None = None
         if loader.on_error != "raise" and self._dataset_kind == _DatasetKind.Map:
             self._tolerance = _Tolerance(self, loader)
         self._diary = loader._diary
         self._diary.begin("inline", 0)
+
+    def _make_fetcher(self) -> None:
+        """Do what torch's iterator does with a dataset, in its words."""
+        if self._timeout != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
+        if self._num_workers != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires num_workers == 0")
+        if isinstance(self._dataset, IterDataPipe | MapDataPipe):
+            apply_sharding(self._dataset, self._world_size, self._rank)
+        self._dataset_fetcher = _DatasetKind.create_fetcher(
+            self._dataset_kind,
+            self._dataset,
+            self._auto_collation,
+            self._collate_fn,
+            self._drop_last,
+        )
 
     def _restore(self, said: dict[str, Any]) -> None:
         fetcher: Any = self._dataset_fetcher

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils.data import default_collate
-from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
-from torch.utils.data.dataloader import _DatasetKind
 
+from feedline._torch_private import _DatasetKind, collate_tensor_fn, default_collate_fn_map
 from feedline.torch.states.layout import Stateful
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch.utils.data import default_collate
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from feedline._feedline import NativeLoader
 from feedline._samples import samples_of
+from feedline._torch_private import _BaseDataLoaderIter
 from feedline.errors import SampleError
 from feedline.torch.order.seeding import sample_seed
 from feedline.torch.states.bookmark import Counted, live_state
@@ -103,10 +103,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
     """
 
     def __init__(self, loader: DataLoader[Any], pipeline: Pipeline) -> None:
-        self._bookmark = loader._bookmark
-        self._expect_epoch(loader.generator)
-        super().__init__(loader)
-        self._latest = self._bookmark.begin(self, loader.generator)
+        self._begin_epoch(loader)
         self._seed = loader.seed
         self._about = loader._about()
         if self._num_workers == 0 and self._timeout != 0:
@@ -129,7 +126,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         self._latest = self._bookmark.again(self)
-        super()._reset(loader, first_iter)
+        _BaseDataLoaderIter._reset(self, loader, first_iter)
         self._begin()
 
     def _begin(self) -> None:
@@ -140,7 +137,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._latest.is_native = True
         self._num_yielded = self._latest.num_yielded
         # Now, so that a state taken before the first batch knows of it.
-        self._sampling = self._latest.sample(self._index_sampler, self._raw_sampler_iter)
+        self._count_samples()
         self._sizes: deque[int] = deque()
         self._samples: list[Any] = []
         # What was read from the sampler and belongs to the next stretch.

@@ -10,8 +10,7 @@ import threading
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
-from torch._utils import ExceptionWrapper
-
+from feedline._torch_private import ExceptionWrapper
 from feedline.errors import BatchError, SampleError
 from feedline.torch.iterators.faults import Raised, check, sample_error
 from feedline.torch.workers.board import NOTES

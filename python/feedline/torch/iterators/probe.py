@@ -12,8 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch.utils.data._utils.fetch import _MapDatasetFetcher
-
+from feedline._torch_private import _MapDatasetFetcher
 from feedline.torch.order.seeding import generator_states, kept
 
 if TYPE_CHECKING:

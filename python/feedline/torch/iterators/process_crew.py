@@ -9,9 +9,11 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING, Any
 
-from torch._C import _remove_worker_pids, _set_worker_pids
-from torch.utils.data._utils.worker import _IterableDatasetStopIteration
-
+from feedline._torch_private import (
+    _IterableDatasetStopIteration,
+    _remove_worker_pids,
+    _set_worker_pids,
+)
 from feedline._transport import codec
 from feedline.torch.states.layout import Start
 from feedline.torch.states.worker_state import AskState, Ended, Stamped

@@ -30,8 +30,12 @@ from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.data import _utils
 
+from feedline._torch_private import (
+    MP_STATUS_CHECK_INTERVAL,
+    is_python_exiting,
+    set_sigchld_handler,
+)
 from feedline._transport import Hub, codec
 from feedline.torch.iterators.faults import Raised
 from feedline.torch.iterators.process_crew import ProcessCrew
@@ -104,7 +108,7 @@ class ProcessIterator(WorkersIterator):
             self._worker_result_queue.watch = watch
         if not manner.restarts:
             self._crew.register(id(self))
-            _utils.signal_handling._set_SIGCHLD_handler()
+            set_sigchld_handler()
             self._worker_pids_set = True
 
     def _states(self) -> tuple[dict[str, Any] | None, ...]:
@@ -116,7 +120,7 @@ class ProcessIterator(WorkersIterator):
 
     def _shutdown_workers(self) -> None:
         # When the interpreter goes, `multiprocessing` has ended all daemons by itself.
-        if self._shutdown or not self._is_at_home() or _utils.python_exit_status is not False:
+        if self._shutdown or not self._is_at_home() or is_python_exiting():
             return
         self._shutdown = True
         try:
@@ -132,7 +136,7 @@ class ProcessIterator(WorkersIterator):
             self._workers_done_event.set()
             for tasks in self._index_queues:
                 tasks.put(None)
-            deadline = monotonic() + _utils.MP_STATUS_CHECK_INTERVAL
+            deadline = monotonic() + MP_STATUS_CHECK_INTERVAL
             left = [worker for worker in self._workers if worker.is_alive()]
             while left and monotonic() < deadline:
                 self._worker_result_queue.throw_away()
@@ -146,7 +150,7 @@ class ProcessIterator(WorkersIterator):
                 if worker.is_alive():
                     # As torch does: it may hang in user code, or be stopped.
                     worker.terminate()
-                    worker.join(timeout=_utils.MP_STATUS_CHECK_INTERVAL)
+                    worker.join(timeout=MP_STATUS_CHECK_INTERVAL)
             self._crew.close()
             self._hub.close()
 

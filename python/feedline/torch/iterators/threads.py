@@ -26,17 +26,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.utils.data import IterDataPipe, MapDataPipe, default_collate
-from torch.utils.data._utils import MP_STATUS_CHECK_INTERVAL
+from torch.utils.data import default_collate
 
-try:
-    from torch.utils.data._utils.worker import _RNG, WorkerInfo, _generate_state
-except ImportError as missing:
-    raise ImportError(
-        f"feedline.torch needs torch 2.12 or later, this is {torch.__version__}; "
-        "pip install --upgrade torch"
-    ) from missing
-
+from feedline._torch_private import (
+    _RNG,
+    MP_STATUS_CHECK_INTERVAL,
+    IterDataPipe,
+    MapDataPipe,
+    WorkerInfo,
+    _generate_state,
+)
 from feedline.torch.iterators.supervision import INTERVAL, late, settle
 from feedline.torch.iterators.with_workers import WorkersIterator
 from feedline.torch.states.worker_state import Asked

@@ -1,8 +1,8 @@
-"""What iterators with workers have in common: torch's bookkeeping over other doors.
+"""What iterators with workers have in common: their bookkeeping, with a bookmark and a diary in it.
 
-torch's iterator decides which worker makes which batch, how many are under way, what is delivered
-next and what an exception costs. All of that is inherited. It talks to workers through queues, an
-event and process objects; subclasses bring their own in `_start_workers`.
+`bookkeeping` decides which worker makes which batch, how many are under way and what is delivered
+next. It talks to workers through queues, an event and process objects; subclasses bring their own
+in `_start_workers`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch._utils import ExceptionWrapper
-from torch.utils.data import IterDataPipe, MapDataPipe
-from torch.utils.data._utils.pin_memory import _pin_memory_loop
-from torch.utils.data._utils.worker import _IterableDatasetStopIteration
-from torch.utils.data.dataloader import (
-    _BaseDataLoaderIter,
+from feedline._torch_private import (
+    ExceptionWrapper,
+    IterDataPipe,
+    MapDataPipe,
     _DatasetKind,
-    _MultiProcessingDataLoaderIter,
+    _pin_memory_loop,
     _sharding_worker_init_fn,
+    current_device_index,
 )
-
+from feedline.torch.iterators.bookkeeping import Bookkeeping
 from feedline.torch.iterators.manner import manner_of
 from feedline.torch.iterators.offering import Offers
 from feedline.torch.states.bookmark import Counted, live_state
@@ -44,7 +42,7 @@ __all__ = ["WorkersIterator"]
 LOOK_INTERVAL = 0.5
 
 
-class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
+class WorkersIterator(Counted, Bookkeeping):
     """Batches made by workers.
 
     Parameters
@@ -64,16 +62,8 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
     _workers_done_event: Any
     _data_queue: Any
 
-    # Which worker gets the first batch; others than the first after resuming.
-    _rotation = 0
-    _cycle: Any = None
-
     def __init__(self, loader: DataLoader[Any]) -> None:
-        self._bookmark = loader._bookmark
-        self._expect_epoch(loader.generator)
-        # Not torch's with workers: that one would start them.
-        _BaseDataLoaderIter.__init__(self, loader)
-        self._latest = self._bookmark.begin(self, loader.generator)
+        self._begin_epoch(loader)
         self._rotation = self._latest.last_worker + 1
         self._seed = loader.seed
         self._about = loader._about()
@@ -131,15 +121,14 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
         self._failures: list[ExceptionWrapper] = []
         # Whether batches may have come that are to be delivered before others.
         self._keeps_some = False
-        # The number of the batch that has just arrived.
-        self._got: int | None = None
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
         prefetch = self._num_workers * (self._prefetch_factor or 0)
         self._diary.begin(self._mode, self._num_workers, prefetch)
         if not first_iter:
-            self._expect_epoch(loader.generator)
-            self._before_draws = None  # workers that persist keep their seed
+            # Workers that persist keep their seed.
+            start = self._bookmark.start
+            self._wanted_seed_of_pipes = None if start is None else start.shared_seed
             self._latest = self._bookmark.again(self)
             self._rotation = 0
             self._note()
@@ -148,26 +137,9 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             # What is left of the epoch before is not wanted.
             self._offers.withdraw()
             self._offers.begin(self._latest.start.sampler_yielded * (loader.batch_size or 1))
-        if self._wanted_seed_of_pipes is None:
-            super()._reset(loader, first_iter)
-        else:
-            # It is known, and drawn nevertheless.
-            generator = torch.default_generator if loader.generator is None else loader.generator
-            before = generator.get_state()
-            super()._reset(loader, first_iter)
-            generator.set_state(before)
+        super()._reset(loader, first_iter)
         if not first_iter:
             self._latest.shared_seed = self._shared_seed
-
-    @property
-    def _worker_queue_idx_cycle(self) -> Any:  # noqa: ANN401 - torch's attribute
-        return self._cycle
-
-    @_worker_queue_idx_cycle.setter
-    def _worker_queue_idx_cycle(self, cycle: Any) -> None:  # noqa: ANN401 - torch's attribute
-        for _ in range(self._rotation % self._num_workers):
-            next(cycle)
-        self._cycle = cycle
 
     def _next_index(self) -> Any:  # noqa: ANN401 - whatever the sampler yields
         index = super()._next_index()
@@ -192,7 +164,6 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
                 continue
             if isinstance(data, Ended):
                 self._note_end(number, data)
-            self._got = number
             return number, data
 
     def _told(self, worker: int, answer: Any) -> None:  # noqa: ANN401 - a state, or an exception
@@ -224,39 +195,25 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             if isinstance(number, AskState):
                 self._told(number.worker, data)
                 continue
-            # As torch does with batches that are not due yet.
-            self._tasks_outstanding -= 1
-            if isinstance(data, _IterableDatasetStopIteration):
-                if isinstance(data, Ended):
-                    self._note_end(number, data)
-                if self._persistent_workers:
-                    self._workers_status[data.worker_id] = False
-                else:
-                    self._mark_worker_as_unavailable(data.worker_id)
-                self._try_put_index()
-            else:
-                self._task_info[number] += (data,)
-                self._keeps_some = True
+            if isinstance(data, Ended):
+                self._note_end(number, data)
+            self._keeps_some |= self._take_in(number, data)
         return True
 
-    def _process_data(self, data: Any, worker_idx: int) -> Any:  # noqa: ANN401 - the user's batch
-        task = None
-        if not self._in_order and self._dataset_kind == _DatasetKind.Map:
-            # What had come early is delivered when its turn has come.
-            task = self._rcvd_idx - 1 if self._got is None else self._got
-        self._got = None
+    def _delivered(self, number: int, worker: int, data: Any) -> Any:  # noqa: ANN401
+        out_of_order = not self._in_order and self._dataset_kind == _DatasetKind.Map
         self._latest.reached = self._rcvd_idx
-        self._latest.delivered(worker_idx, task)
+        self._latest.delivered(worker, number if out_of_order else None)
         if isinstance(data, Stamped):
-            self._latest.stamped(worker_idx, data.state)
+            self._latest.stamped(worker, data.state)
             data = data.data
         elif not isinstance(data, ExceptionWrapper):
-            self._latest.stamped(worker_idx, None)
+            self._latest.stamped(worker, None)
         if isinstance(data, Tolerated):
-            errors, data = data.failed, super()._process_data(data.data, worker_idx)
+            errors, data = data.failed, super()._delivered(number, worker, data.data)
             self._faults.delivered(errors, self._max_errors)
             return data
-        return super()._process_data(data, worker_idx)
+        return super()._delivered(number, worker, data)
 
     def _start_workers(self, loader: DataLoader[Any]) -> None:
         """Set `_workers`, `_index_queues`, `_worker_result_queue` and `_workers_done_event`."""
@@ -314,7 +271,7 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
             args=(
                 self._worker_result_queue,
                 pinned,
-                torch.accelerator.current_device_index(),
+                current_device_index(self._pin_memory_device),
                 self._pin_memory_thread_done_event,
                 self._pin_memory_device,
             ),
@@ -327,7 +284,6 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
 
     def _next_data(self) -> Any:  # noqa: ANN401 - the user's batch
         self._diary.asked()
-        self._got = None
         try:
             data = self._kept_data() if self._keeps_some else super()._next_data()
         except (KeyboardInterrupt, SystemExit):
@@ -352,10 +308,7 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
         self._keeps_some = len(kept) > 1
         if self._in_order or not kept:
             return super()._next_data()
-        number = min(kept)
-        worker, data = self._task_info.pop(number)
-        self._got = number
-        return self._process_data(data, worker)
+        return self._deliver(min(kept))
 
     def _put_back(self) -> None:
         """Keep what had arrived and was not noted yet when a signal handler raised."""
@@ -377,9 +330,8 @@ class WorkersIterator(Counted, _MultiProcessingDataLoaderIter):
 
     def _looked(self, timeout: float) -> tuple[bool, Any]:
         if not self._manner.restarts:
-            found: tuple[bool, Any] = super()._try_get_data(timeout)
-            return found
-        # Without torch's look at who is alive: those who are not are replaced where data comes in.
+            return super()._try_get_data(timeout)
+        # Without a look at who is alive: those who are not are replaced where data comes in.
         try:
             return True, self._data_queue.get(timeout=timeout)
         except queue.Empty:

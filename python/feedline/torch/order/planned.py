@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Planned", "merged_states"]
 
-# What a state keeps of a native one, and what it keeps where it is not the usual.
-_PLACE = ("epoch", "batch", "batch_size")
-_USUAL = {"world_size": 1, "boundary": "keep", "rank": 0, "start": 0, "gaps": ""}
-_USUAL |= {"own_start": None, "own_gaps": ""}
-
 # Batches that are planned at a time: enough to make the call cheap, little memory.
 _STRETCH = 256
 
@@ -114,7 +109,7 @@ class Planned:
 
     def state(self, yielded: int) -> dict[str, Any]:
         """Return where it is when so many batches of the epoch have been delivered."""
-        return _short(self._batches.state(self.epoch, self._first + yielded))
+        return {"at": self._batches.state(self.epoch, self._first + yielded)}
 
     def resume(self, said: dict[str, Any], *, within: int | None, force: bool) -> None:
         """Go on where a state was taken.
@@ -132,27 +127,9 @@ class Planned:
         if "at" not in said:
             msg = "this state was taken without seed=; make the loader as it was then"
             raise StateError(msg)
-        state = _long(said, self._batches)
-        self.epoch, self._first = self._batches.resume(json.dumps(state), force)
+        self.epoch, self._first = self._batches.resume(json.dumps(said["at"]), force)
         self.begun = False
         self._only_end = within is not None and within < self.epoch
-
-
-def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a state of the drop-in keeps of a native one."""
-    # A number is shorter than its digits, and states are small.
-    said = {"at": [whole[name] for name in _PLACE], "plan": int(str(whole["plan"]), 16)}
-    for name, usual in _USUAL.items():
-        if whole.get(name, usual) != usual:
-            said[name] = whole[name]
-    return said
-
-
-def _long(said: Mapping[str, Any], sampler: NativeBatchSampler) -> dict[str, Any]:
-    """Return the native state that `_short` was given."""
-    place = dict(zip(_PLACE, said["at"], strict=True))
-    state = sampler.state(0, 0) | _USUAL | {"plan": f"{said['plan']:016x}"} | place
-    return state | {name: said[name] for name in _USUAL if name in said}
 
 
 def merged_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -165,20 +142,8 @@ def merged_states(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         )
         raise StateError(msg)
     first = starts[0]
-    samples = (first.about.samples if first.about is not None else None) or 0
-    # Whatever is not in them is the same in all.
-    sampler = NativeBatchSampler(
-        samples,
-        shuffle=False,
-        seed=0,
-        batch_size=1,
-        drop_last=False,
-        rank=0,
-        world_size=1,
-        recipe="",
-    )
-    natives = [json.dumps(_long(start.sampler_iter_state, sampler)) for start in starts]
-    first.sampler_iter_state = _short(merge_states(natives))
+    natives = [json.dumps(start.sampler_iter_state["at"]) for start in starts]
+    first.sampler_iter_state = {"at": merge_states(natives)}
     first.sampler_yielded = first.num_yielded = 0
     first.finished = False
     return with_workers(first) if first.num_workers else without_workers(first)

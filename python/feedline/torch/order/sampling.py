@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
-from torch.utils.data.dataloader import _InfiniteConstantSampler
 
+from feedline._torch_private import _InfiniteConstantSampler
 from feedline.torch.order.nesting import asked_by
 from feedline.torch.order.seeded_sampler import SeededSampler
 from feedline.torch.states.layout import Start, Stateful, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from feedline.torch.order.planned import Planned
 
-__all__ = ["Sampling", "caught_up", "draw_seed"]
+__all__ = ["Sampling", "caught_up", "draw_seed", "for_torchdata", "generator_in", "rewound"]
 
 
 def _generator_of(sampler: Any) -> torch.Generator | None:  # noqa: ANN401 - any sampler
@@ -91,7 +91,7 @@ class Sampling:
         said = start.sampler_iter_state if isinstance(start.sampler_iter_state, dict) else {}
         self._said: dict[str, Any] = said
         self._seed: int | None = said.get("seed")
-        self._generator: torch.Tensor | None = said.get("generator")
+        self._generator: torch.Tensor | None = generator_in(said)
         self._epoch: int | None = said.get("epoch")
         # What was delivered: in order up to `_yielded`, and some ahead of it.
         self._yielded = start.sampler_yielded
@@ -128,13 +128,14 @@ class Sampling:
 
     def prepare(self, start: Start) -> None:
         """Draw the seed of an epoch that is yet to come, now; it is used when that begins."""
+        seed = state = None
         if type(self._inner) is RandomSampler and self._inner.generator is None:
-            said: dict[str, Any] = {"samples_yielded": 0, "seed": draw_seed()}
+            seed = draw_seed()
         elif (generator := _generator_of(self._inner)) is not None:
-            said = {"samples_yielded": 0, "generator": generator.get_state()}
+            state = generator.get_state()
         else:
             return
-        start.sampler_iter_state = said
+        start.sampler_iter_state = self._told(0, seed, state)
 
     def delivered(self, task: int | None = None) -> None:
         """Note that a batch was delivered: the next one, or that of the index drawn then."""
@@ -176,7 +177,7 @@ class Sampling:
         """Draw the seed before the first index is asked for: a state must say what comes."""
         inner = self._inner
         if type(inner) is RandomSampler and inner.generator is None:
-            if self._seed is None:
+            if self._seed is None and self._generator is None:
                 self._seed = draw_seed()
         elif self._generator is None and isinstance(inner, (*_KNOWN, BatchSampler)):
             generator = _generator_of(inner)
@@ -193,16 +194,31 @@ class Sampling:
         decided = (self._seed, self._generator, self._epoch)
         if all(one is None for one in decided) and not self._counts_samples():
             return {"ahead": self._ahead_now()} if self._ahead else None
-        said: dict[str, Any] = {"samples_yielded": self._samples}
-        if self._seed is not None:
-            said["seed"] = self._seed
-        if self._generator is not None:
-            said["generator"] = self._generator
+        said = self._told(self._samples, self._seed, self._generator)
         if self._epoch is not None:
             said["epoch"] = self._epoch
         if self._ahead:
             said["ahead"] = self._ahead_now()
         return said
+
+    def _told(
+        self, samples: int, seed: int | None, generator: torch.Tensor | None
+    ) -> dict[str, Any]:
+        """Return where the sampler is, in our names and in torchdata's."""
+        said: dict[str, Any] = {"samples_yielded": samples}
+        if seed is not None:
+            said["seed"] = seed
+        if generator is not None:
+            said["generator"] = generator
+        if type(self._inner) is not RandomSampler:
+            return said
+        theirs: dict[str, Any] = {"yielded": samples}
+        if generator is not None:
+            theirs["generator"] = generator
+        # What a seed makes of a generator takes 5 kB: `for_torchdata` puts it there.
+        return said | (
+            {"sampler_iter_state": theirs} if type(self._sampler) is BatchSampler else theirs
+        )
 
     def _ahead_now(self) -> list[int]:
         """Return which batches were delivered ahead, counted from the first that was not."""
@@ -255,11 +271,14 @@ class Sampling:
         if type(inner) is SequentialSampler:
             return iter(range(skip, len(inner.data_source)))
         if type(inner) is RandomSampler and inner.generator is None:
-            if self._seed is None:
-                self._seed = draw_seed()
             inner = copy.copy(inner)
             inner.generator = torch.Generator()
-            inner.generator.manual_seed(self._seed)
+            if self._seed is None and self._generator is not None:
+                # torchdata's loader has a generator where the sampler has none.
+                inner.generator.set_state(self._generator)
+            else:
+                self._seed = draw_seed() if self._seed is None else self._seed
+                inner.generator.manual_seed(self._seed)
         elif isinstance(inner, Stateful):
             if "sampler_state" in self._said:
                 inner.load_state_dict(self._said["sampler_state"])
@@ -307,3 +326,48 @@ class Sampling:
 
 
 _KNOWN = (RandomSampler, SequentialSampler)
+
+
+def generator_in(said: Mapping[str, Any]) -> torch.Tensor | None:
+    """Return where a sampler's generator was, as ours or torchdata's states have it."""
+    own = said.get("generator")
+    inner = said.get("sampler_iter_state")
+    return inner.get("generator") if own is None and isinstance(inner, dict) else own
+
+
+def rewound(said: dict[str, Any]) -> dict[str, Any]:
+    """Return what a state says of a sampler, at the beginning of the same epoch."""
+    counts: dict[str, Any] = dict.fromkeys(said.keys() & {"samples_yielded", "yielded"}, 0)
+    inner = said.get("sampler_iter_state")
+    if isinstance(inner, dict) and "yielded" in inner:
+        counts["sampler_iter_state"] = inner | {"yielded": 0}
+    return said | counts
+
+
+def for_torchdata(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state of a shuffled loader as torchdata's `StatefulDataLoader` can read it.
+
+    It needs the whole state of a generator (5 kB, a tensor) where ours has a seed. States of
+    loaders that do not shuffle, or have a `generator`, can be read as they are. Ours reads both.
+
+    Parameters
+    ----------
+    state
+        What `DataLoader.state_dict` returned, without ``seed=``.
+
+    Examples
+    --------
+    >>> from feedline.torch import DataLoader, for_torchdata
+    >>> loader = DataLoader(range(6), batch_size=2, shuffle=True)
+    >>> batch = next(iter(loader))
+    >>> for_torchdata(loader.state_dict())["_sampler_iter_state"]["samples_yielded"]
+    2
+    """
+    whole = copy.deepcopy(dict(state))
+    main = whole["_snapshot"]["_main_snapshot"] if "_snapshot" in whole else whole
+    said = main.get("_sampler_iter_state")
+    if isinstance(said, dict) and isinstance(said.get("seed"), int):
+        generator = torch.Generator()
+        generator.manual_seed(said["seed"])
+        said.get("sampler_iter_state", said)["generator"] = generator.get_state()
+    return whole

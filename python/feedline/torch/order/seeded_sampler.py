@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch.utils.data import DistributedSampler, IterableDataset, MapDataPipe, RandomSampler
-from torch.utils.data.dataloader import _get_distributed_settings
+from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler
 
 from feedline._feedline import NativeBatchSampler
+from feedline._torch_private import MapDataPipe, _get_distributed_settings
 from feedline.torch.order.nesting import asked_by
 
 if TYPE_CHECKING:

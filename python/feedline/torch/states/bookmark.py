@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import logging
 import weakref
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.data import IterDataPipe
 
-from feedline.torch.order.sampling import Sampling, caught_up, draw_seed
+from feedline._torch_private import IterDataPipe, _BaseDataLoaderIter, apply_random_seed
+from feedline.torch.order.sampling import Sampling, caught_up, draw_seed, rewound
 from feedline.torch.states.layout import (
     COUNT,
     About,
@@ -37,6 +38,7 @@ from feedline.torch.states.layout import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from feedline.torch.dataloader import DataLoader
     from feedline.torch.order.planned import Planned
 
 __all__ = ["Bookmark", "Counted"]
@@ -239,7 +241,7 @@ class Latest:
         """Return a state in the layout of torchdata."""
         if self.num_workers:
             return with_workers(now)
-        return without_workers(now, with_base_seed=self.is_native)
+        return without_workers(now)
 
     def _first_step(self) -> int:
         """Return how many batches had been delivered when the snapshot was taken to begin at."""
@@ -265,8 +267,7 @@ class Latest:
             self.sampling.tell(at_start)
             at_start.sampler_yielded = 0
             if isinstance(at_start.sampler_iter_state, dict) and self.planned is None:
-                zero = {"samples_yielded": 0}
-                at_start.sampler_iter_state = at_start.sampler_iter_state | zero
+                at_start.sampler_iter_state = rewound(at_start.sampler_iter_state)
         return at_start
 
     def _now(self) -> Start:
@@ -349,74 +350,69 @@ class Latest:
 
 
 class Counted:
-    """For iterators: torch's bookkeeping with a bookmark in it.
+    """For iterators: torch's own beginning of an epoch, with a bookmark in it.
 
-    torch keeps the sampler's iterator in `_sampler_iter`, sets it when an epoch begins, and asks it
-    for each index. Here it is wrapped when it is asked for the first time.
+    torch's iterator reads the loader's settings, makes the sampler's iterator and draws the seeds
+    of data pipes and workers. It has done all of that when anything here looks at it, so that it
+    makes no difference in which order.
     """
 
     _bookmark: Bookmark
     _latest: Latest
+    # torch's.
+    _dataset: Any
     _index_sampler: Any
-    # torch's: who else must get the same seed of data pipes, if anybody.
+    _sampler_iter: Any
+    _base_seed: Any
+    _shared_seed: int | None
+    # Who else must get the same seed of data pipes, if anybody.
     _pg: Any = None
-    _raw_sampler_iter: Any = None
-    _sampling: Sampling | None = None
-    _seed_of_pipes: int | None = None
-    _seed_of_workers: int = 0
-    # What a state says that they were; set before torch draws them.
+    # What a state says that the seed of data pipes was.
     _wanted_seed_of_pipes: int | None = None
-    _wanted_seed_of_workers: int | None = None
-    # Where the generator was before torch draws what a state says already.
-    _before_draws: tuple[torch.Generator, torch.Tensor] | None = None
 
-    @property
-    def _sampler_iter(self) -> Any:  # noqa: ANN401 - torch's attribute
-        if self._sampling is None and self._raw_sampler_iter is not None:
-            self._sampling = self._latest.sample(self._index_sampler, self._raw_sampler_iter)
-        return self._sampling
+    def _begin_epoch(self, loader: DataLoader[Any]) -> None:
+        """Let torch read the loader's settings and draw its seeds; note that an epoch begins.
 
-    @_sampler_iter.setter
-    def _sampler_iter(self, iterator: Any) -> None:  # noqa: ANN401 - torch's attribute
-        self._raw_sampler_iter = iterator
-        self._sampling = None
-
-    @property
-    def _shared_seed(self) -> int | None:
-        return self._seed_of_pipes
-
-    @_shared_seed.setter
-    def _shared_seed(self, seed: int | None) -> None:
-        # torch draws it, sets it here, and shuffles by what is here then.
-        wanted = self._wanted_seed_of_pipes
-        self._seed_of_pipes = seed if seed is None or wanted is None else wanted
-
-    @property
-    def _base_seed(self) -> Any:  # noqa: ANN401 - torch's attribute
-        return self._seed_of_workers
-
-    @_base_seed.setter
-    def _base_seed(self, seed: Any) -> None:  # noqa: ANN401 - torch's attribute
-        # The last that torch draws for an iterator, and before the dataset is iterated over. So the
-        # generator is put back here, and what the dataset makes of it afterwards counts.
-        wanted = self._wanted_seed_of_workers
-        self._seed_of_workers = seed if wanted is None else wanted
-        if self._before_draws is not None:
-            generator, before = self._before_draws
-            generator.set_state(before)
-            self._before_draws = None
-            start = self._bookmark.start
-            if start is not None and start.is_loaded and start.shared_seed is None:
+        What a state says already is not drawn: the generator is put back. The dataset must not be
+        iterated over before that, because what that makes of the generator counts.
+        """
+        book = self._bookmark = loader._bookmark
+        start = book.start
+        if start is None:
+            _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
+        else:
+            with _undrawn(loader.generator) as generator:
+                _BaseDataLoaderIter.__init__(self, loader)  # type: ignore[arg-type]
+            if start.is_loaded and start.shared_seed is None:
                 _keep_in_step(generator, start)
+            if start.base_seed is not None:
+                self._base_seed = start.base_seed
+            self._wanted_seed_of_pipes = start.shared_seed
+            self._seed_pipes()
+        self._latest = book.begin(self, loader.generator)
 
-    def _expect_epoch(self, generator: torch.Generator | None) -> None:
-        """Take from the state what must be known before torch draws."""
-        start = self._bookmark.start
-        self._wanted_seed_of_pipes = None if start is None else start.shared_seed
-        if start is not None:
-            self._wanted_seed_of_workers = start.base_seed
-            drawn_from = torch.default_generator if generator is None else generator
-            self._before_draws = drawn_from, drawn_from.get_state()
+    def _begin_again(self, loader: Any, first_iter: bool) -> None:  # noqa: ANN401 - a loader
+        """Let torch begin an epoch of an iterator that exists, and count what its sampler draws."""
+        if self._wanted_seed_of_pipes is None:
+            _BaseDataLoaderIter._reset(self, loader, first_iter)  # type: ignore[arg-type]
+        else:
+            with _undrawn(loader.generator):
+                _BaseDataLoaderIter._reset(self, loader, first_iter)  # type: ignore[arg-type]
+            self._seed_pipes()
+        self._count_samples()
+
+    def _count_samples(self) -> None:
+        """Put what counts in the place of the sampler's iterator."""
+        self._sampler_iter = self._latest.sample(self._index_sampler, self._sampler_iter)
+
+    def _seed_pipes(self) -> None:
+        """Shuffle a data pipe as the state says, whatever torch has drawn for it."""
+        seed = self._wanted_seed_of_pipes
+        if seed is not None and isinstance(self._dataset, IterDataPipe):
+            self._shared_seed = seed
+            shared = torch.Generator()
+            shared.manual_seed(seed)
+            self._dataset = apply_random_seed(self._dataset, shared)
 
     def _note_pipes(self, dataset: Any) -> None:  # noqa: ANN401 - the user's
         latest = self._latest
@@ -432,6 +428,17 @@ class Counted:
             raise
         self._latest.yielded()
         return data
+
+
+@contextmanager
+def _undrawn(given: torch.Generator | None) -> Iterator[torch.Generator]:
+    """Put a loader's generator back where it was."""
+    generator = torch.default_generator if given is None else given
+    before = generator.get_state()
+    try:
+        yield generator
+    finally:
+        generator.set_state(before)
 
 
 def _keep_in_step(generator: torch.Generator, start: Start) -> None:

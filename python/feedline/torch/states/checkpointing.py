@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 import torch.utils.data
 from torch.utils.data import RandomSampler
-from torch.utils.data.dataloader import _DatasetKind, _get_distributed_settings
 
 from feedline._arguments import flag, whole
+from feedline._torch_private import _DatasetKind, _get_distributed_settings
 from feedline.errors import StateError
 from feedline.torch.iterators.with_workers import WorkersIterator
-from feedline.torch.iterators.wrapped import as_pipeline
 from feedline.torch.order.planned import Planned
-from feedline.torch.order.sampling import Sampling, draw_seed
+from feedline.torch.order.sampling import Sampling, draw_seed, generator_in
 from feedline.torch.order.seeded_sampler import SeededSampler, seeded_sampler
 from feedline.torch.order.seeding import Seeded, moves_global_generators
 from feedline.torch.states.bookmark import Bookmark, is_stateful
@@ -26,7 +25,7 @@ from feedline.torch.states.layout import VERSION, About, Start, read, with_worke
 from feedline.torch.states.worker_state import has_states
 
 if TYPE_CHECKING:
-    from torch.utils.data.dataloader import _BaseDataLoaderIter
+    from feedline._torch_private import _BaseDataLoaderIter
 
 __all__ = ["Checkpointing"]
 
@@ -79,11 +78,19 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         self._shuffles = shuffle
         self._bookmark = Bookmark(snapshot_every_n_steps)
 
+    def _lost(self) -> str | None:
+        """Return why batches come from torch's own iterator, which has no states, if they do."""
+        raise NotImplementedError
+
     def __len__(self) -> int:
+        if self._lost() is not None:
+            return super().__len__()
         planned = self._planned()
         return super().__len__() if planned is None else len(planned)
 
     def __iter__(self) -> _BaseDataLoaderIter:
+        if self._lost() is not None:
+            return super().__iter__()
         if self._kept_iterator is not None:
             iterator, self._kept_iterator = self._kept_iterator, None
             return iterator  # type: ignore[no-any-return]
@@ -143,6 +150,8 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         >>> [batch.tolist() for batch in second]
         [[2, 3], [4, 5]]
         """
+        if self._lost() is not None:
+            return {}
         book = self._bookmark
         if book.said is not None:
             return copy.deepcopy(book.said)
@@ -182,6 +191,10 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         self._forced = flag("force", force)
         if state_dict == {}:
             return
+        lost = self._lost()
+        if lost is not None:
+            msg = f"batches come from torch's own iterator, which cannot go on at a place: {lost}"
+            raise StateError(msg)
         book.said = copy.deepcopy(state_dict)
         book.start = read(book.said)
         book.start.is_loaded = book.is_loaded = True
@@ -263,10 +276,12 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
             differences.append(f"the dataset had {then.samples} samples and has {now.samples}")
         if then.sampler != now.sampler:
             differences.append(f"the sampler was {then.sampler} and is {now.sampler}")
-        inner = getattr(self.batch_sampler, "sampler", self.sampler)
+        inner: Any = getattr(self.batch_sampler, "sampler", self.sampler)
         said = start.sampler_iter_state or {}
-        is_foreign = start.about is None and not {"seed", "generator"} & set(said)
-        if is_foreign and start.num_yielded and type(inner) is RandomSampler:
+        untold = "seed" not in said and generator_in(said) is None
+        foreign = start.about is None and type(inner) is RandomSampler
+        # torchdata draws samples with replacement in another way.
+        if foreign and start.num_yielded and (untold or inner.replacement):
             differences.append("another loader wrote it, and its shuffled order cannot be told")
         if differences:
             msg = (
@@ -298,8 +313,7 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
         if self.num_workers:
             book.said = with_workers(start)
         else:
-            native = as_pipeline(self.dataset) is not None
-            book.said = without_workers(start, with_base_seed=native)
+            book.said = without_workers(start)
         book.start = read(book.said)
         book.start.workers = []
         return copy.deepcopy(book.said)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 __all__ = ["About", "Start", "Stateful", "read", "with_workers", "without_workers"]
 
-VERSION = 1
+VERSION = 2
 
 # In a worker snapshot, where order and workers' own states do not tell: the batches delivered.
 COUNT = "batches"
@@ -33,10 +33,6 @@ def state_of(thing: object) -> Any:  # noqa: ANN401 - the user's state
     return thing.state_dict() if isinstance(thing, Stateful) else None
 
 
-# States are small: torch's own samplers have a letter, and a seed is written as "=7".
-_SHORT = {"Sequential": "S", "Random": "R"}
-
-
 class About(NamedTuple):
     """What a state says of the loader it comes from; one line of text in it."""
 
@@ -46,8 +42,7 @@ class About(NamedTuple):
     sampler: str = ""
 
     def __str__(self) -> str:
-        sampler = _SHORT.get(self.sampler, self.sampler).removeprefix("seed")
-        return f"{self.version} {self.epoch} {self.samples} {sampler}"
+        return f"{self.version} {self.epoch} {self.samples} {self.sampler}"
 
     def in_epoch(self, epoch: int) -> About:
         """Return the same of another epoch; a state is cheap, and `_replace` is a tenth of one."""
@@ -57,8 +52,6 @@ class About(NamedTuple):
     def read(cls, text: str) -> About:
         """Read what `str` wrote."""
         version, epoch, samples, sampler = text.split(" ", 3)
-        sampler = next((name for name, short in _SHORT.items() if short == sampler), sampler)
-        sampler = f"seed{sampler}" if sampler.startswith("=") else sampler
         return cls(int(version), int(epoch), None if samples == "None" else int(samples), sampler)
 
 
@@ -103,10 +96,10 @@ class Start:
         return any(worker is not None and COUNT in worker for worker in self.workers)
 
 
-def without_workers(start: Start, *, with_base_seed: bool = False) -> dict[str, Any]:
+def without_workers(start: Start) -> dict[str, Any]:
     """Return the state of an iterator that makes its batches itself."""
     worker = (start.workers[0] if start.workers else None) or {}
-    state = {
+    return {
         "_index_sampler_state": start.sampler_state,
         "_sampler_iter_state": start.sampler_iter_state,
         "_sampler_iter_yielded": start.sampler_yielded,
@@ -116,36 +109,28 @@ def without_workers(start: Start, *, with_base_seed: bool = False) -> dict[str, 
         "fetcher_state": worker.get("fetcher_state"),
         "dataset_state": worker.get("dataset_state"),
         "_iterator_finished": start.finished,
+        # Not torchdata's: who wrote it, and where the generator was.
         "_feedline": str(start.about),
-    }
-    said = start.sampler_iter_state if isinstance(start.sampler_iter_state, dict) else {}
-    if with_base_seed or not {"at", "seed"} & said.keys():
-        # Not torchdata's. It tells where the generator was, unless the sampler's seed does.
-        state["_base_seed"] = start.base_seed
-    return state | _generator(start)
+        "_base_seed": start.base_seed,
+    } | _generator(start)
 
 
 def with_workers(start: Start) -> dict[str, Any]:
     """Return the state of an iterator with workers."""
-    main = {
-        "_num_workers": start.num_workers,
-        "_sampler_iter_state": start.sampler_iter_state,
-        "_index_sampler_state": start.sampler_state,
-        "_sampler_iter_yielded": start.sampler_yielded,
-        "_IterableDataset_len_called": start.len_called,
-        "_shared_seed": start.shared_seed,
-        "_base_seed": start.base_seed,
-    }
-    if start.num_workers == 1 or "at" in (start.sampler_iter_state or ()):
-        # What says nothing is left out where torchdata could not read the state anyway (an order by
-        # seed), and where its names alone take more than a state may: 400 bytes with one worker.
-        main = {name: value for name, value in main.items() if value is not None}
     return {
         "_snapshot": {
             "_snapshot_step": start.num_yielded - start.steps_since_snapshot,
             # Before the first batch it is the last worker, so that the next one is the first.
             "_last_yielded_worker_id": start.last_worker % max(start.num_workers, 1),
-            "_main_snapshot": main,
+            "_main_snapshot": {
+                "_num_workers": start.num_workers,
+                "_sampler_iter_state": start.sampler_iter_state,
+                "_index_sampler_state": start.sampler_state,
+                "_sampler_iter_yielded": start.sampler_yielded,
+                "_IterableDataset_len_called": start.len_called,
+                "_shared_seed": start.shared_seed,
+                "_base_seed": start.base_seed,
+            },
             "_worker_snapshots": {
                 f"worker_{number}": worker
                 or {"worker_id": number, "dataset_state": None, "fetcher_state": None}

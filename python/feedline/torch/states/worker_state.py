@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data._utils.pin_memory import pin_memory
-from torch.utils.data._utils.worker import _IterableDatasetStopIteration
-from torch.utils.data.dataloader import _DatasetKind
-
+from feedline._torch_private import _DatasetKind, _IterableDatasetStopIteration, pin_memory
 from feedline.torch.states.layout import Stateful, state_of
 
 if TYPE_CHECKING:
-    from torch.utils.data._utils.fetch import _BaseDatasetFetcher
-
+    from feedline._torch_private import _BaseDatasetFetcher
     from feedline.torch.workers.fetching import Terms
 
 __all__ = ["AskState", "Asked", "Ended", "Stamped", "has_states", "restored", "state_of_worker"]

@@ -6,8 +6,7 @@ import queue
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from torch._utils import ExceptionWrapper
-
+from feedline._torch_private import ExceptionWrapper
 from feedline.torch.workers.board import note, note_nothing
 from feedline.torch.workers.fetching import locked
 from feedline.torch.workers.offer import Claim, Failed, Made, Offer, Part, Tolerated, tag

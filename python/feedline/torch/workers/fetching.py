@@ -6,15 +6,14 @@ from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch.utils.data.dataloader import _DatasetKind
-
+from feedline._torch_private import _DatasetKind
 from feedline.torch.order.seeding import Seeded
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from torch.utils.data._utils.fetch import _BaseDatasetFetcher
+    from feedline._torch_private import _BaseDatasetFetcher
 
 __all__ = ["NOTHING", "Fetching", "Terms", "locked"]
 

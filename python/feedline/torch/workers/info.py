@@ -15,7 +15,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data._utils import worker as torch_worker
+from feedline._torch_private import torch_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,4 +60,5 @@ def _install() -> None:
             function.__globals__[_NAME] = _of_thread
             function.__code__ = _answer.__code__
             # A worker process forked by a worker thread is no longer that thread.
-            os.register_at_fork(after_in_child=_forget)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=_forget)

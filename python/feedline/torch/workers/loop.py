@@ -11,12 +11,15 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch._utils import ExceptionWrapper
-from torch.utils.data import IterDataPipe
-from torch.utils.data._utils.worker import _IterableDatasetStopIteration, _ResumeIteration
-from torch.utils.data.dataloader import _DatasetKind
-from torch.utils.data.graph_settings import apply_random_seed
 
+from feedline._torch_private import (
+    ExceptionWrapper,
+    IterDataPipe,
+    _DatasetKind,
+    _IterableDatasetStopIteration,
+    _ResumeIteration,
+    apply_random_seed,
+)
 from feedline.torch.states.layout import COUNT
 from feedline.torch.states.worker_state import (
     Asked,

@@ -37,7 +37,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from torch._utils import ExceptionWrapper
+    from feedline._torch_private import ExceptionWrapper
 
 __all__ = ["CLOSED", "Claim", "Failed", "Made", "Offer", "Part", "Tolerated", "tag"]
 
@@ -129,6 +129,6 @@ class Tolerated:
 
     def pin_memory(self, device: Any = None) -> Tolerated:  # noqa: ANN401 - as torch has it
         """Pin the batch; torch's thread asks what it does not know."""
-        from torch.utils.data._utils.pin_memory import pin_memory
+        from feedline._torch_private import pin_memory
 
         return Tolerated(pin_memory(self.data, device), self.failed)

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch._C import _set_worker_signal_handlers
-from torch._utils import ExceptionWrapper
-from torch.utils.data._utils import worker as torch_worker
 
+from feedline._torch_private import (
+    ExceptionWrapper,
+    WorkerInfo,
+    _generate_state,
+    _set_worker_signal_handlers,
+    set_thread_name,
+    set_worker_info,
+)
 from feedline._transport import collate_into
 from feedline.torch.workers.board import WorkerBoard
 from feedline.torch.workers.claiming import Claims
@@ -57,15 +62,17 @@ def work(
         # As torch's worker does, and in its order: fatal signals say what happened, one thread,
         # seeds, and only then user code.
         _set_worker_signal_handlers()
-        torch.multiprocessing._set_thread_name("pt_data_worker")
+        set_thread_name("pt_data_worker")
         torch.set_num_threads(1)
         seed = terms.base_seed + worker_id
         random.seed(seed)
         torch.manual_seed(seed)
-        np.random.seed(torch_worker._generate_state(terms.base_seed, worker_id))  # noqa: NPY002
+        np.random.seed(_generate_state(terms.base_seed, worker_id))  # noqa: NPY002
         terms = reseeded(terms, terms.shared_seed)
-        torch_worker._worker_info = torch_worker.WorkerInfo(
-            id=worker_id, num_workers=terms.num_workers, seed=seed, dataset=terms.dataset
+        set_worker_info(
+            WorkerInfo(
+                id=worker_id, num_workers=terms.num_workers, seed=seed, dataset=terms.dataset
+            )
         )
         where = f"in DataLoader worker process {worker_id}"
         if stack is not None:
@@ -79,7 +86,7 @@ def work(
     except KeyboardInterrupt:
         pass  # the main process raises its own
     finally:
-        torch_worker._worker_info = None
+        set_worker_info(None)
 
 
 class _Desk:

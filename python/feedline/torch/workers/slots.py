@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.data._utils.collate import collate, default_collate_fn_map
+
+from feedline._torch_private import collate, default_collate_fn_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

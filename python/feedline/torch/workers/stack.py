@@ -17,7 +17,7 @@ from typing import Any
 __all__ = ["Stack"]
 
 # Python's own, and torch's, are far from it.
-_SIGNAL = signal.SIGRTMAX
+_SIGNAL = getattr(signal, "SIGRTMAX", 0)  # Linux has it, and processes of ours
 
 # How long a stack may take to be written.
 PATIENCE = 2.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils.data._utils.collate import collate, collate_tensor_fn, default_collate_fn_map
+
+from feedline._torch_private import collate, collate_tensor_fn, default_collate_fn_map
 
 __all__ = ["collate_in_own_memory"]
 
