@@ -108,11 +108,11 @@ def main() -> None:
             {
                 "folder": training(lambda: images(folder), orders),
                 "store": training(lambda: images(url, options), orders),
-                "store, second epoch with the cache": training(lambda: images(url, cached), orders),
+                "cached": training(lambda: images(url, cached), orders),
             },
             require=[
                 "store/folder>=0.75",
-                "store, second epoch with the cache/folder>=0.95",
+                "cached/folder>=0.95",
             ],
         )
         shutil.rmtree(kept, ignore_errors=True)
