@@ -77,8 +77,16 @@ class Stream:
 
     def __init__(self, loader: Iterable[Any], batch: int) -> None:
         self.step = 0.0
+        self._loader = loader
         self._batch = batch
         self._batches = itertools.chain.from_iterable(itertools.repeat(loader))
+
+    def _ahead(self) -> int:
+        """How many batches may have been made while others ran."""
+        if isinstance(self._loader, feedline.Loader):
+            return 2 + self._loader.stats()["prefetch"]
+        workers: int = getattr(self._loader, "num_workers", 0)
+        return 2 + workers * (getattr(self._loader, "prefetch_factor", None) or 0)
 
     def take(self, seconds: float) -> float:
         """Take batches for so long; return samples per second."""
@@ -91,10 +99,10 @@ class Stream:
         return taken / elapsed
 
     def side(self, batches: int) -> Callable[[Run], Outcome]:
-        """So many batches as a side of a contest."""
+        """So many batches as a side of a contest, after those that lay ready beforehand."""
 
         def run_batches(run: Run) -> Outcome:
-            for _ in range(2):
+            for _ in range(self._ahead()):
                 next(self._batches)
             run.start()
             for _ in range(batches):
