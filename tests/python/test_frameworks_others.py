@@ -255,6 +255,50 @@ def test_timms_prefetch_loader_takes_ours(name):
     assert loader.stats()["batches"] == 4
 
 
+class Pictures(torch.utils.data.Dataset):
+    """Images as timm's own datasets give them: Pillow's, through a transform that is set later."""
+
+    transform = None
+
+    def __init__(self):
+        pixels = np.random.default_rng(0).integers(0, 256, (20, 16, 16, 3), dtype=np.uint8)
+        self.images = [pytest.importorskip("PIL.Image").fromarray(image) for image in pixels]
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.transform(self.images[index]), index
+
+
+@pytest.mark.parametrize("prefetcher", [True, False])
+def test_timms_create_loader_makes_ours_where_ours_is_installed(prefetcher):
+    data = pytest.importorskip("timm.data")
+
+    def batches():
+        torch.manual_seed(3)
+        loader = data.create_loader(
+            Pictures(),
+            input_size=(3, 8, 8),
+            batch_size=6,
+            is_training=True,
+            no_aug=True,
+            num_workers=1,
+            use_prefetcher=prefetcher,
+            device=torch.device("cpu"),
+        )
+        seen = [(x.double().sum().item(), y.tolist()) for _ in range(2) for x, y in loader]
+        return getattr(loader, "loader", loader), seen
+
+    with feedline.torch.installed():
+        ours, seen = batches()
+    torchs, expected = batches()
+    assert isinstance(ours, DataLoader)
+    assert not isinstance(torchs, DataLoader)
+    assert seen == expected
+    assert ours.stats()["batches"] == len(seen) == 6
+
+
 # ---- Learners
 
 

@@ -45,7 +45,10 @@ def ranks(tmp_path_factory):
 ACCELERATE = ["accelerate " + " ".join(sorted(config)) for config in CONFIGS]
 
 
-@pytest.fixture(params=["torch", *map(str.strip, ACCELERATE), "lightning", "transformers"])
+# "installed": where transformers makes its loader itself, and ours is in the place of torch's.
+@pytest.fixture(
+    params=["torch", *map(str.strip, ACCELERATE), "lightning", "transformers", "installed"]
+)
 def framework(request):
     return request.param
 

@@ -1,4 +1,4 @@
-"""transformers' Trainer with our loader."""
+"""transformers' Trainer with our loader: one that it is given, and one that it makes itself."""
 
 import numpy as np
 import pytest
@@ -60,6 +60,14 @@ class Given(transformers.Trainer):
         return self.loader
 
 
+class Own(transformers.Trainer):
+    """A Trainer that makes its loaders itself."""
+
+    def get_train_dataloader(self):
+        self.loader = super().get_train_dataloader()
+        return self.loader
+
+
 def trainer(kind, folder, dataset, **settings):
     arguments = transformers.TrainingArguments(
         folder,
@@ -106,3 +114,22 @@ def test_with_a_seed_epochs_are_those_of_the_loader_alone(tmp_path, dataset):
     alone = DataLoader(dataset, batch_size=4, shuffle=True, seed=3, collate_fn=collate)
     epochs = [batch["x"].flatten().int().tolist() for _ in range(2) for batch in alone]
     assert first.model.seen == epochs
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_loaders_that_it_makes_itself_are_ours_where_ours_is_installed(
+    tmp_path, dataset, workers
+):
+    settings = {"dataloader_num_workers": workers}
+    with feedline.torch.installed(worker_mode="thread"):
+        first = trained(Own, tmp_path, dataset, **settings)
+        second = trained(Own, tmp_path, dataset, resume=str(tmp_path / "checkpoint-7"), **settings)
+        checked = second.get_eval_dataloader()
+    for loader in (first.loader, checked):
+        assert isinstance(loader.base_dataloader, DataLoader)
+        assert loader.base_dataloader.worker_mode == "thread"
+    assert first.loader.base_dataloader.stats()["batches"] == 10
+    reference = trained(Own, tmp_path, DATASETS["tensors"], **settings)
+    assert not isinstance(reference.loader.base_dataloader, DataLoader)
+    assert first.model.seen == reference.model.seen
+    assert second.model.seen == first.model.seen[7:]

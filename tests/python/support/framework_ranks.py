@@ -171,7 +171,8 @@ def by_lightning(name, seed, folder):
     return answer | {"validated": first.validated[:4]}
 
 
-def by_trainer(name, seed, folder):
+def by_trainer(name, seed, folder, *, own=False):
+    """A Trainer that is given our loader, or has ours installed where it makes its own."""
     from transformers import PrinterCallback, Trainer, TrainingArguments
 
     seen = []
@@ -190,22 +191,30 @@ def by_trainer(name, seed, folder):
 
     class Ours(Trainer):
         def get_train_dataloader(self):
-            self.loader = self.accelerator.prepare(make(name, seed, collate_fn=collate))
+            if own:
+                with feedline.torch.installed(worker_mode="thread", seed=seed):
+                    self.loader = super().get_train_dataloader()
+            else:
+                self.loader = self.accelerator.prepare(make(name, seed, collate_fn=collate))
             return self.loader
+
+    output = folder / f"trainer-{name}-{seed}-{own}"
 
     def trainer():
         arguments = TrainingArguments(
-            folder / f"trainer-{name}-{seed}",
+            output,
             use_cpu=True,
             ddp_backend="gloo",
             num_train_epochs=2,
             per_device_train_batch_size=4,
+            dataloader_num_workers=1,
+            remove_unused_columns=False,
             save_steps=6,
             report_to=[],
             disable_tqdm=True,
             logging_strategy="no",
         )
-        made = Ours(Model(), arguments, train_dataset=DATASETS[name])
+        made = Ours(Model(), arguments, train_dataset=DATASETS[name], data_collator=collate)
         made.remove_callback(PrinterCallback)
         return made
 
@@ -213,7 +222,7 @@ def by_trainer(name, seed, folder):
     first.train()
     whole = list(seen)
     seen.clear()
-    trainer().train(resume_from_checkpoint=str(folder / f"trainer-{name}-{seed}/checkpoint-6"))
+    trainer().train(resume_from_checkpoint=str(output / "checkpoint-6"))
     return told(first.loader.base_dataloader, whole[:4], whole[4:], resumed=list(seen))
 
 
@@ -244,6 +253,7 @@ def main(folder):
                 answers[key] = by_accelerate(name, seed, **config)
             answers[f"lightning {name} {seed}"] = by_lightning(name, seed, folder)
             answers[f"transformers {name} {seed}"] = by_trainer(name, seed, folder)
+            answers[f"installed {name} {seed}"] = by_trainer(name, seed, folder, own=True)
     rank = torch.distributed.get_rank()
     pathlib.Path(folder, f"rank-{rank}.json").write_text(json.dumps(answers))
     torch.distributed.barrier()
