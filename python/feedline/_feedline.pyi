@@ -547,6 +547,13 @@ class Source:
         """
         The samples of an iterable dataset: the first so many, all but those, or shuffled in a buffer of so many.
         """
+    @staticmethod
+    def listed_files(
+        paths: SupportsGetItem[int, str | PathLike[str]], max_bytes: SupportsIndex
+    ) -> Source:
+        """
+        Files given one by one: their bytes.
+        """
     def map(
         self,
         /,

@@ -160,7 +160,8 @@ def test_other_attributes_may_be_set_and_count_from_the_next_iterator_on():
 
 
 def test_new_arguments_are_checked():
-    with pytest.raises(ValueError, match='worker_mode must be "process", "thread" or "auto", got'):
+    modes = 'worker_mode must be "process", "thread", "native" or "auto", got'
+    with pytest.raises(ValueError, match=modes):
         DataLoader(TEN, worker_mode="fiber")
     with pytest.raises(TypeError, match="dataset_lock must be True or False"):
         DataLoader(TEN, dataset_lock=1)

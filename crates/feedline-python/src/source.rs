@@ -276,6 +276,13 @@ impl Source {
         encoded::open(py, "files", progress, open)
     }
 
+    /// Files given one by one: their bytes.
+    #[staticmethod]
+    fn listed_files(py: Python<'_>, paths: Vec<PathBuf>, max_bytes: u64) -> PyResult<Source> {
+        let open = |_: Watch<'_>| Ok(files::Files::listed(paths, max_bytes));
+        encoded::open(py, "files", false, open)
+    }
+
     /// Medical volumes, each a name, the files of its image and the file of its mask: as they are.
     #[staticmethod]
     #[pyo3(signature = (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from feedline._arguments import flag, one_of, seconds, whole
 from feedline._feedline import usable_cores
+from feedline.torch.compiled.plan import Instead, Plan, Planner
 from feedline.torch.fallback import lost_by, warn_of
 from feedline.torch.frameworks import accelerate, ray
 from feedline.torch.frameworks.rebuilding import Carrying
@@ -14,7 +15,7 @@ from feedline.torch.iterators.diary import Diary
 from feedline.torch.iterators.faults import Faults
 from feedline.torch.iterators.inline import InlineIterator
 from feedline.torch.iterators.manner import refuse_unfit
-from feedline.torch.iterators.native import NativeIterator, check_settings
+from feedline.torch.iterators.native import LEFT, NativeIterator, check_settings
 from feedline.torch.iterators.processes import ProcessIterator
 from feedline.torch.iterators.threads import ThreadIterator
 from feedline.torch.iterators.wrapped import as_pipeline, is_of_pipelines, refuse_iterable
@@ -44,7 +45,7 @@ else:
 
 __all__ = ["DataLoader"]
 
-_MODES = ("process", "thread", "auto")
+_MODES = ("process", "thread", "native", "auto")
 
 # New arguments that take one of some words.
 _WORDS = {
@@ -66,9 +67,11 @@ class DataLoader(Checkpointing[T_co]):
         A map-style or iterable dataset, or a `feedline.Pipeline`, which then runs natively; also
         inside torch's own `Subset` (so after `random_split`) and `ConcatDataset`.
     batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory
-        As torch has them. ``num_workers="auto"``: of a pipeline, a controller decides while it
-        runs, as in `feedline.Loader`; of other datasets, as many as the cores serve, by what
-        samples were found to take before the first epoch.
+        As torch has them. Where batches are made natively and `num_workers` is left out, there are
+        as many threads as `feedline.Loader` takes; 0 is none, as it is for Python.
+        ``num_workers="auto"``: of a pipeline, a controller decides while it runs, as in
+        `feedline.Loader`; of other datasets, as many as the cores serve, by what samples were found
+        to take before the first epoch.
     drop_last, timeout, worker_init_fn, multiprocessing_context, generator
         As torch has them.
     prefetch_factor, persistent_workers, pin_memory_device, in_order
@@ -76,13 +79,16 @@ class DataLoader(Checkpointing[T_co]):
     worker_mode
         ``"process"``: workers are processes, as torch's are. ``"thread"``: workers are threads of
         this process. There is one dataset and nothing is copied or pickled, but Python code runs in
-        one thread at a time. ``"auto"``: some samples are made before the first epoch, for a tenth
-        of a second or so, and thrown away; the loop itself, threads or processes make the batches,
-        by how long samples take, how much of that is computing, how much holds the interpreter's
-        lock, and whether they move global generators (then never threads). It is decided again
-        before each epoch, with new samples if they have come to take twice as long or half.
-        `explain` says who it is, and why. The dataset must bear to be used by several threads, or
-        pass `dataset_lock`.
+        one thread at a time. ``"native"``: known datasets and transforms run without Python, see
+        docs/drop-in.md. Python goes on where they end, in threads (in processes, if
+        `multiprocessing_context` says how they start); a dataset that is not known runs in
+        processes. What runs where is logged, and told by `explain`. ``"auto"``: some samples are
+        made before the first epoch, for a tenth of a second or so, and thrown away; the loop
+        itself, threads or processes make the batches, by how long samples take, how much of that is
+        computing, how much holds the interpreter's lock, and whether they move global generators
+        (then never threads). It is decided again before each epoch, with new samples if they have
+        come to take twice as long or half. `explain` says who it is, and why, and if ``"native"``
+        would do. The dataset must bear to be used by several threads, or pass `dataset_lock`.
     dataset_lock
         With threads: let only one of them at a time use the dataset, for code that is not
         thread-safe. Samples are still collated side by side.
@@ -145,7 +151,7 @@ class DataLoader(Checkpointing[T_co]):
     """
 
     # Before `__init__` has run: torch's own looks at them.
-    worker_mode: Literal["process", "thread", "auto"] = "process"
+    worker_mode: Literal["process", "thread", "native", "auto"] = "process"
     dataset_lock: bool = False
     assignment: Literal["static", "dynamic"] | None = None
     on_worker_death: Literal["error", "restart"] = "error"
@@ -154,6 +160,7 @@ class DataLoader(Checkpointing[T_co]):
     sample_timeout: float | None = None
     # Whether it decides how many workers there are.
     _any_number = False
+    _planner: Planner
 
     def __init__(
         self,
@@ -162,7 +169,7 @@ class DataLoader(Checkpointing[T_co]):
         shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
-        num_workers: int | Literal["auto"] = 0,
+        num_workers: int | Literal["auto"] = LEFT,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
@@ -175,7 +182,7 @@ class DataLoader(Checkpointing[T_co]):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
-        worker_mode: Literal["process", "thread", "auto"] = "process",
+        worker_mode: Literal["process", "thread", "native", "auto"] = "process",
         dataset_lock: bool = False,
         assignment: Literal["static", "dynamic"] | None = None,
         on_worker_death: Literal["error", "restart"] = "error",
@@ -192,6 +199,7 @@ class DataLoader(Checkpointing[T_co]):
         any_number = isinstance(num_workers, str) and num_workers == "auto"
         if isinstance(num_workers, str) and num_workers == "auto":
             num_workers = usable_cores()
+        self._planner = Planner()
         self.worker_mode = worker_mode
         self.dataset_lock = dataset_lock
         self.assignment = assignment
@@ -235,15 +243,16 @@ class DataLoader(Checkpointing[T_co]):
             )
             raise ValueError(msg)
         lost = self._lost()
-        native = lost is None and self._pipeline() is not None
-        mode: Mode = "thread" if worker_mode == "thread" else "process"
+        side: Any = self if lost is not None else self._python_side()
+        mode: Mode = "thread" if side is not None and side.worker_mode == "thread" else "process"
         self._auto = AutoMode(any_number=any_number)
         self._any_number = any_number
         # What a controller has come to, from one epoch to the next.
         self._reached: dict[str, int] = {}
-        if lost is None and not native:
-            refuse_unfit(self)
-        self._diary = Diary("native" if native else mode if num_workers else "inline", num_workers)
+        if lost is None and side is not None:
+            refuse_unfit(side)
+        made_by: Mode = "native" if side is None else mode if num_workers else "inline"
+        self._diary = Diary(made_by, num_workers)
         self._faults = Faults()
         self._init_checkpointing(
             seed=seed,
@@ -290,22 +299,28 @@ class DataLoader(Checkpointing[T_co]):
         pipeline = self._pipeline()
         if pipeline is not None:
             return NativeIterator(self, pipeline)
-        refuse_unfit(self)
-        if self.worker_mode != "auto" and not self._any_number:
-            return self._made_iterator()
+        plan = self._plan()
+        if plan is not None:
+            self._planner.tell(plan, self._workers_in_words(plan))
+            if plan.pipeline is not None:
+                return NativeIterator(self, plan.pipeline, plan.form)
+        side: Any = self._side(plan)
+        refuse_unfit(side)
+        if plan is not None or (self.worker_mode != "auto" and not self._any_number):
+            return self._made_iterator(side)
         choice = self._auto.choose(self)
         with as_chosen(self, choice):
-            iterator = self._made_iterator()
+            iterator = self._made_iterator(self)
         self._diary.chosen(choice.told())
         return iterator
 
-    def _made_iterator(self) -> _BaseDataLoaderIter:
+    def _made_iterator(self, side: Any) -> _BaseDataLoaderIter:  # noqa: ANN401 - or what is like it
         if self.num_workers == 0:
-            return InlineIterator(self)
+            return InlineIterator(side)
         self.check_worker_number_rationality()
-        if self.worker_mode == "thread":
-            return ThreadIterator(self)
-        return ProcessIterator(self)
+        if side.worker_mode == "thread":
+            return ThreadIterator(side)
+        return ProcessIterator(side)
 
     def _pipeline(self) -> Pipeline | None:
         """Return what the engine makes batches of, if it does, as the dataset is now."""
@@ -314,9 +329,39 @@ class DataLoader(Checkpointing[T_co]):
             check_settings(self, pipeline)
         return pipeline
 
+    def _plan(self) -> Plan | None:
+        """Return what runs where of a dataset that is no pipeline, if it is compiled."""
+        return self._planner.plan(self) if self.worker_mode == "native" else None
+
+    def _side(self, plan: Plan | None) -> DataLoader[T_co] | Instead:
+        """Return what runs in Python, and where: this loader, or one in its place."""
+        if plan is None:
+            return self
+        if plan.dataset is None:
+            return Instead(self, self.dataset, "process")
+        processes = self.multiprocessing_context is not None
+        return Instead(self, plan.dataset, "process" if processes else "thread")
+
+    def _python_side(self) -> DataLoader[T_co] | Instead | None:
+        """Return the same; None where the engine makes the batches."""
+        if self._pipeline() is not None:
+            return None
+        plan = self._plan()
+        return None if plan is not None and plan.pipeline is not None else self._side(plan)
+
+    def _workers_in_words(self, plan: Plan) -> str:
+        if self.num_workers == 0:
+            return "the training loop itself"
+        several = {"process": "processes", "thread": "threads"}[self._side(plan).worker_mode]
+        return f"{self.num_workers} {several}"
+
     def check_worker_number_rationality(self) -> None:
         """Warn, in torch's words, of more worker processes than there are cores."""
-        if self.worker_mode == "process" and not is_of_pipelines(self.dataset):
+        if is_of_pipelines(self.dataset):
+            return
+        plan = self._plan()
+        native = plan is not None and plan.pipeline is not None
+        if not native and self._side(plan).worker_mode == "process":
             super().check_worker_number_rationality()
 
     @property
@@ -360,7 +405,8 @@ class DataLoader(Checkpointing[T_co]):
         Returns
         -------
         str
-            What a batch takes, how long the loop waits, and what to change.
+            What a batch takes, how long the loop waits, and what to change. With
+            ``worker_mode="native"``, before that, what runs where.
 
         Examples
         --------
@@ -370,4 +416,10 @@ class DataLoader(Checkpointing[T_co]):
         lost = self._lost()
         if lost is not None:
             return f"Batches come from torch's own iterator, which measures nothing: {lost}."
-        return self._diary.explain()
+        plan = None if is_of_pipelines(self.dataset) else self._plan()
+        if plan is None:
+            told = self._diary.explain()
+            if self.worker_mode == "auto" and (known := self._planner.plan(self)).native:
+                told += f'\nworker_mode="native" would run natively: {"; ".join(known.native)}.'
+            return told
+        return f"{plan.words(self._workers_in_words(plan))}\n{self._diary.explain()}"

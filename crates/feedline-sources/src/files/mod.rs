@@ -1,4 +1,5 @@
-//! A folder of files, one per sample: by classes as torchvision's `ImageFolder` has them, or flat.
+//! A folder of files, one per sample: by classes as torchvision's `ImageFolder` has them, or flat. Or files
+//! that are given one by one ([`Files::listed`]).
 //!
 //! ```text
 //! train/            the folder that is opened
@@ -154,7 +155,44 @@ impl Files {
         })
     }
 
-    /// The folder that was opened.
+    /// The given files, in the order they are given in, without classes. Nobody looks whether they are there.
+    pub fn listed<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, max_bytes: u64) -> Files {
+        let mut found: Vec<walk::Found> = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            // What has no name, such as `/`, is its own folder, and cannot be read.
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            let folder = if name.is_empty() { Some(path) } else { path.parent() };
+            let folder = folder.map_or(&[][..], |folder| folder.as_os_str().as_encoded_bytes());
+            let fits = |last: &walk::Found| {
+                last.path == folder && last.names.len() + name.len() <= u32::MAX as usize
+            };
+            if !found.last().is_some_and(fits) {
+                found.push(walk::Found {
+                    class: 0,
+                    path: folder.to_vec(),
+                    names: Vec::new(),
+                    ends: Vec::new(),
+                });
+            }
+            if let Some(last) = found.last_mut() {
+                last.names.extend(name);
+                last.ends.push(last.names.len() as u32);
+            }
+        }
+        let (root, parts) = (PathBuf::new(), ["image".to_string()]);
+        Files {
+            root,
+            listing: Listing::of(found),
+            classes: None,
+            parts,
+            max_bytes,
+            #[cfg(feature = "stores")]
+            far: None,
+        }
+    }
+
+    /// The folder that was opened; an empty path where files were given one by one.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root

@@ -255,3 +255,32 @@ fn the_watcher_can_break_a_listing_off() {
         assert!(matches!(opened, Ok(_) | Err(SourceError::Interrupted)));
     }
 }
+
+#[test]
+fn files_that_are_given_come_in_that_order_from_wherever_they_are() {
+    let (one, two) = (tree(&["b/2.jpg", "b/1.jpg", "a/3"]), tree(&["b/1.jpg"]));
+    let at = |dir: &TempDir, name: &str| dir.path().join(name);
+    let paths = [
+        at(&one, "b/2.jpg"),
+        at(&one, "b/1.jpg"),
+        at(&two, "b/1.jpg"),
+        at(&one, "a/3"),
+        at(&one, "b/2.jpg"),
+        PathBuf::from("gone.jpg"),
+        PathBuf::from("/"),
+    ];
+    let files = Files::listed(&paths, 100);
+    let found: Vec<PathBuf> =
+        (0..files.len()).map(|i| files.path(SampleIndex(i)).expect("a path")).collect();
+    assert_eq!(found, paths);
+    assert_eq!(files.path(SampleIndex(7)), None);
+    for (i, holds) in ["b/2.jpg", "b/1.jpg", "b/1.jpg", "a/3", "b/2.jpg"].iter().enumerate() {
+        let mut raw = Vec::new();
+        files.load(SampleIndex(i as u64), &mut raw).expect("a file");
+        assert_eq!(raw, holds.as_bytes());
+    }
+    for i in [5, 6] {
+        assert!(files.load(SampleIndex(i), &mut Vec::new()).is_err());
+    }
+    assert_eq!((files.label(SampleIndex(0)), files.classes()), (None, None));
+}

@@ -69,6 +69,10 @@ class Diary:
         self.begin("native", workers)
         self._native = weakref.ref(iterator)
 
+    def note_workers(self, workers: int) -> None:
+        """Note how many threads the engine has taken."""
+        self._workers = workers
+
     def note_engine(self, measured: Measures | None) -> None:
         """Note what the engine measured of a stretch that is over."""
         if measured is not None:

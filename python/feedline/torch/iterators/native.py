@@ -34,15 +34,30 @@ if TYPE_CHECKING:
 
     from feedline._feedline import Measures, NativeEpoch
     from feedline.pipeline import Pipeline
+    from feedline.torch.compiled.form import Form
     from feedline.torch.dataloader import DataLoader
 
-__all__ = ["NativeIterator", "check_settings"]
+__all__ = ["LEFT", "NativeIterator", "WorkersLeft", "check_settings"]
 
 # How many samples are read ahead from the sampler: 8 MB of indices.
 STRETCH = 1 << 20
 
+# How many batches the engine begins ahead if nobody says so.
+_PREFETCH = 4
+
 # Odd, so that no two of 2**64 epochs have the same seed.
 _NEXT_SEED = 0x9E3779B97F4A7C15
+
+
+class WorkersLeft(int):
+    """Torch's default of `num_workers`, 0, which nobody has asked for.
+
+    Where Python runs it is 0; the engine takes as many threads as `feedline.Loader` would. It is
+    kept by whatever makes a loader like another, with all its attributes.
+    """
+
+
+LEFT = WorkersLeft(0)
 
 
 def check_settings(loader: DataLoader[Any], pipeline: Pipeline) -> None:
@@ -100,9 +115,13 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         Whose batches.
     pipeline
         What they are made of.
+    form
+        How its fields become batches; None as they are.
     """
 
-    def __init__(self, loader: DataLoader[Any], pipeline: Pipeline) -> None:
+    def __init__(
+        self, loader: DataLoader[Any], pipeline: Pipeline, form: Form | None = None
+    ) -> None:
         self._begin_epoch(loader)
         self._seed = loader.seed
         self._about = loader._about()
@@ -111,7 +130,9 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
             raise AssertionError(msg)
         self._profile_name = "enumerate(DataLoader)#NativeIterator.__next__"
         self._pipeline = pipeline
+        self._form = form
         self._mixes = bool(pipeline._batch_operations())
+        self._leaves_workers = isinstance(loader.num_workers, WorkersLeft)
         self._prefetch = (loader.prefetch_factor or 1) * max(self._num_workers, 1)
         # Where a controller decides: what it has come to, for the stretches after this one.
         self._reached = loader._reached if loader._any_number else None
@@ -171,6 +192,8 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         batch = self._take()
         if not self._plain:
             return self._collate_fn(samples_of(batch, self._pipeline._source.fields()))
+        if self._form is not None:
+            return self._form.batch(batch)
         return batch if self._pipeline._named else list(batch)
 
     def _collated_batch(self) -> Any:  # noqa: ANN401 - what the collate function makes
@@ -183,7 +206,8 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
                 failure = failure or error
                 self._samples.append(None)
             else:
-                self._samples += samples_of(batch, self._pipeline._source.fields())
+                samples = samples_of(batch, self._pipeline._source.fields())
+                self._samples += samples if self._form is None else map(self._form.sample, samples)
         self._sizes.popleft()
         samples, self._samples = self._samples, []
         if failure is not None:
@@ -252,12 +276,16 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
             "indices": indices,
             "seed": seed,
             "boundary": "keep",
-            "num_workers": self._num_workers,
-            "prefetch": self._prefetch * (largest // batch_size),
             "epochs": 1,
             "pin_memory": self._pin_memory,
             "on_error": self._on_error,
         }
+        if not self._leaves_workers:
+            settings["num_workers"] = self._num_workers
+            settings["prefetch"] = self._prefetch * (largest // batch_size)
+        elif batch_size < largest:
+            # The engine's own number, of the user's batches.
+            settings["prefetch"] = _PREFETCH * (largest // batch_size)
         if self._reached is not None:
             settings |= {"auto_num_workers": 0, "auto_prefetch": 0} | self._reached
         if self._max_errors is not None:
@@ -267,6 +295,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         pipeline = self._pipeline
         self._native = NativeLoader(pipeline._source, pipeline._named, "torch", settings)
         self._running = self._native.epoch()
+        self._diary.note_workers(self._native.workers)
 
     def _errors_now(self) -> list[SampleError]:
         return [] if self._native is None else self._native.errors()

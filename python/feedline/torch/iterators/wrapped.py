@@ -18,7 +18,7 @@ from torch.utils.data import ConcatDataset, Subset
 from feedline.joining import concat
 from feedline.pipeline import Pipeline
 
-__all__ = ["as_pipeline", "is_of_pipelines", "refuse_iterable"]
+__all__ = ["as_pipeline", "is_of_pipelines", "joined", "refuse_iterable", "selected"]
 
 
 def is_of_pipelines(dataset: object) -> bool:
@@ -62,17 +62,18 @@ def as_pipeline(dataset: Any) -> Pipeline | None:  # noqa: ANN401 - the user's
         return None
     if type(dataset) is Subset:
         whole = as_pipeline(dataset.dataset)
-        return None if whole is None else _selected(whole, dataset.indices)
+        return None if whole is None else selected(whole, dataset.indices)
     if type(dataset) is ConcatDataset:
         parts = [part for part in map(as_pipeline, dataset.datasets) if part is not None]
         # torch counts when it joins; a part may have become longer or shorter since.
         counts = list(itertools.accumulate(map(len, parts)))
-        return _joined(parts) if counts == dataset.cumulative_sizes else None
+        return joined(parts) if counts == dataset.cumulative_sizes else None
     pipeline: Pipeline = dataset
     return pipeline
 
 
-def _selected(whole: Pipeline, indices: Any) -> Pipeline | None:  # noqa: ANN401 - a sequence
+def selected(whole: Pipeline, indices: Any) -> Pipeline | None:  # noqa: ANN401 - a sequence
+    """Return the listed samples of a pipeline; None where the list has no numbers of samples."""
     given = indices.tolist() if isinstance(indices, torch.Tensor | np.ndarray) else indices
     try:
         # Not NumPy's own way: truth values are numbers here, as they are for a list.
@@ -85,7 +86,8 @@ def _selected(whole: Pipeline, indices: Any) -> Pipeline | None:  # noqa: ANN401
     return whole.select(numbers)
 
 
-def _joined(parts: list[Pipeline]) -> Pipeline | None:
+def joined(parts: list[Pipeline]) -> Pipeline | None:
+    """Return pipelines one after the other; None where their fields are not the same."""
     for part in parts:
         part._refuse_mixture("concat")
     if any(part._shape() != parts[0]._shape() for part in parts):

@@ -201,6 +201,10 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
 
     # ---- before an epoch
 
+    def _python_side(self) -> Any:  # noqa: ANN401 - this loader, or what is like it
+        """Return what has the dataset that runs in Python; None where the engine makes batches."""
+        return self
+
     def _about(self) -> About:
         """Return what a state says of the dataset and the sampler."""
         inner = getattr(self.batch_sampler, "sampler", self.sampler)
@@ -346,13 +350,15 @@ class Checkpointing(torch.utils.data.DataLoader[T_co]):
             self.seed is None
             or self._has_warned
             or self.num_workers == 0
-            or getattr(self, "worker_mode", "process") != "thread"
             or self._dataset_kind != _DatasetKind.Map
         ):
             return
+        side = self._python_side()
+        if getattr(side, "worker_mode", "process") != "thread":
+            return
         self._has_warned = True
         try:
-            seeded = Seeded(self.dataset, self.seed, everything=False)
+            seeded = Seeded(side.dataset, self.seed, everything=False)
             moved = moves_global_generators(seeded, 0)
         except Exception:
             return  # it is raised where it belongs, if it is again
