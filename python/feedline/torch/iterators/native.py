@@ -17,6 +17,7 @@ import itertools
 import operator
 import warnings
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from torch.utils.data import default_collate
 from feedline._feedline import NativeLoader
 from feedline._samples import samples_of
 from feedline._torch_private import _BaseDataLoaderIter
-from feedline.errors import SampleError
+from feedline.errors import ForkError, SampleError
 from feedline.torch.order.seeding import sample_seed
 from feedline.torch.states.bookmark import Counted, live_state
 
@@ -314,7 +315,9 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
 
     def __del__(self) -> None:
         if getattr(self, "_native", None) is not None:
-            self._let_go()
+            # A copy in a forked process has nothing to tell.
+            with suppress(ForkError):
+                self._let_go()
 
 
 def _goes_with(batches: list[list[Any]], batch: list[Any]) -> bool:
