@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import ConcatDataset, IterableDataset, Subset, default_collate
-from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
 
+from feedline._torch_private import collate_tensor_fn, default_collate_fn_map
 from feedline.pipeline import Pipeline
 from feedline.torch.compiled.in_memory import DATASETS
 from feedline.torch.compiled.known import Known, Left
