@@ -23,7 +23,7 @@ from tables.bench import Bench
 from tables.photos import class_folders
 from tables.review_texts import Looked, as_it_is, frequent_words, review_lines
 from tables.scans import scan, write_nifti
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
@@ -141,7 +141,8 @@ class Crops(Dataset[torch.Tensor]):
     def __getitem__(self, index: int) -> torch.Tensor:
         import nibabel
 
-        voxels = np.asarray(nibabel.load(self._files[index]).dataobj).transpose()
+        scan: Any = nibabel.load(self._files[index])
+        voxels = np.asarray(scan.dataobj).transpose()
         places = [np.random.randint(side - self._size + 1) for side in voxels.shape]  # noqa: NPY002
         patch = voxels[tuple(slice(place, place + self._size) for place in places)]
         return torch.from_numpy(patch.astype(np.float32))
@@ -194,7 +195,7 @@ def volumes() -> Iterator[Kind]:
         for number, file in enumerate(files):
             write_nifti(file, scan((96, 160, 160), number)[0], (1.0, 1.0, 1.0))
         chain = feedline.volumes(folder).random_crop((64, 64, 64)).repeat(64)
-        crops = torch.utils.data.ConcatDataset([Crops(files, 64)] * 64)
+        crops: ConcatDataset[torch.Tensor] = ConcatDataset([Crops(files, 64)] * 64)
         yield Kind("patches of 64 voxels a side, .nii.gz", 4, chain, crops)
 
 
@@ -259,7 +260,7 @@ def against(bench: Bench, kind: Kind) -> None:
 def still(bench: Bench) -> None:
     """What the controller costs where it has nothing to do."""
     with images() as kind:
-        sides = {
+        sides: dict[str, dict[str, Any]] = {
             "fixed": {"num_workers": 2, "prefetch": 4},
             "controller": {
                 "num_workers": feedline.Auto(start=2),

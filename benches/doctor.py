@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 from statistics import median
+from typing import IO, Any
 
 import PIL.Image  # noqa: F401 - here, so that each case begins with it
 import torch.utils.data.dataloader  # noqa: F401
@@ -32,13 +33,13 @@ KINDS = (
     *("too few workers", "the loop itself", "none"),
 )
 STAGES = ("storage", "decode", "transform", "collate")
-LIMITS = {"seconds": 4.0, "watch_seconds": 1.0, "limit": 60.0}
+LIMITS: dict[str, Any] = {"seconds": 4.0, "watch_seconds": 1.0, "limit": 60.0}
 
 
 class Forked:
     """A run of a script in a fork of this process, which has imported torch already."""
 
-    def __init__(self, folder: Path, words: list[str], output: object) -> None:
+    def __init__(self, folder: Path, words: list[str], output: IO[bytes]) -> None:
         self.returncode: int | None = None
         self.pid = os.fork()
         if self.pid:
@@ -65,7 +66,7 @@ class Forked:
         finally:
             from multiprocessing import util
 
-            util._exit_function()
+            util._exit_function()  # type: ignore[attr-defined]  # as a worker of multiprocessing ends
             os._exit(code)
 
     def poll(self) -> int | None:
@@ -84,10 +85,10 @@ class Forked:
             time.sleep(0.005)
 
 
-def drawn(kinds: tuple[str, ...], chance: random.Random) -> dict:
+def drawn(kinds: tuple[str, ...], chance: random.Random) -> dict[str, Any]:
     """Return a plan with these bottlenecks."""
     step = chance.uniform(0.006, 0.016)
-    plan = {
+    plan: dict[str, Any] = {
         "workers": 2,
         "step": step,
         "on_cpu": False,
@@ -125,7 +126,7 @@ def drawn(kinds: tuple[str, ...], chance: random.Random) -> dict:
     return plan
 
 
-def without(plan: dict, name: str) -> dict:
+def without(plan: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a plan without one bottleneck."""
     if name == "GIL":
         return {**plan, "gil": 0.0}
@@ -134,10 +135,10 @@ def without(plan: dict, name: str) -> dict:
     return {**plan, name: 0.0}
 
 
-def held(number: int, kinds: tuple[str, ...], chance: random.Random, gains: bool) -> dict:
+def held(number: int, kinds: tuple[str, ...], chance: random.Random, gains: bool) -> dict[str, Any]:
     """Hold one case."""
     plan = drawn(kinds, chance)
-    case = {"case": number, "planted": kinds, "plan": plan}
+    case: dict[str, Any] = {"case": number, "planted": kinds, "plan": plan}
     try:
         run = watch(SCRIPT, [json.dumps(plan)], **LIMITS)
         found = diagnose(run)
@@ -184,7 +185,7 @@ def main() -> None:
     parser.add_argument("--strict", action="store_true", help="fail if a requirement is missed")
     parser.add_argument("--out", type=Path, default=Path("results/python"))
     asked = parser.parse_args()
-    running._start = Forked
+    running._start = Forked  # type: ignore[assignment]  # it does what is asked of a process
     asked.out.mkdir(parents=True, exist_ok=True)
     record = (asked.out / "doctor.jsonl").open("a")
     right: Counter[str] = Counter()

@@ -110,7 +110,7 @@ def photographs(bench: Bench, folder: Path) -> None:
         ("transforms and one that nobody knows", v1.Compose([*trained(), Contrast()]), 1.8),
     ):
         dataset = ImageFolder(folder, compose)
-        settings = {"timed": 1, "whole": False, "batch_size": BATCH}
+        settings: dict[str, Any] = {"timed": 1, "whole": False, "batch_size": BATCH}
         bench.hold(
             f"ImageFolder, crop, flip, normalise: {title}, batches of {BATCH}, {WORKERS} workers",
             {
@@ -127,7 +127,7 @@ def rows(bench: Bench) -> None:
     count = bench.size(100_000, 2_000)
     values = torch.arange(count * 32, dtype=torch.float32).view(count, 32)
     dataset = TensorDataset(values, torch.arange(count))
-    settings = {"timed": 1, "whole": True, "batch_size": 256}
+    settings: dict[str, Any] = {"timed": 1, "whole": True, "batch_size": 256}
     bench.hold(
         f"TensorDataset of 32 numbers and a label, batches of 256, {WORKERS} workers",
         {

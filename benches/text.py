@@ -268,7 +268,7 @@ def shards_table(bench: Bench) -> None:
 
 
 def main() -> None:
-    of_reviews = {
+    of_reviews: dict[str, Callable[[Bench, Path, list[str], Orders], None]] = {
         "vocabulary": vocabulary_table,
         "wordpiece": partial(tokenizer_table, kind="WordPiece", times=1.1),
         "bpe": partial(tokenizer_table, kind="BPE", times=1.25),

@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,7 +56,7 @@ def pictures(): return DataLoader(Pictures(), batch_size=16, num_workers=1)
 """
 
 
-def held(name: str, target: Target, seconds: float) -> dict:
+def held(name: str, target: Target, seconds: float) -> dict[str, Any]:
     """Tune, then measure the whole grid, then the two choices in turn."""
     torch.set_num_threads(1)
     began = time.perf_counter()
