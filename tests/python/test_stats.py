@@ -32,7 +32,7 @@ LOADERS = {
         pipeline(), batch_size=4, num_workers="auto", prefetch="auto"
     ),
     "native": lambda: DataLoader(pipeline(), batch_size=4, num_workers=2),
-    "native alone": lambda: DataLoader(pipeline(), batch_size=4),
+    "native alone": lambda: DataLoader(pipeline(), batch_size=4, num_workers=0),
     "native collated": lambda: DataLoader(pipeline(), 4, collate_fn=len, num_workers=1),
     "inline": lambda: DataLoader(list(X), batch_size=4),
     "thread": lambda: DataLoader(list(X), 4, num_workers=2, worker_mode="thread"),

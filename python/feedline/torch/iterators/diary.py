@@ -171,7 +171,7 @@ class Diary:
         stats["batches"] = self._batches
         consumer["handover_ns"] = stats["consumer"]["handover_ns"]
         stats["consumer"] = consumer
-        stats["mode"], stats["num_workers"] = self._mode, self._workers
+        stats["mode"], stats["num_workers"] = self._mode, int(self._workers)
         stats["elapsed_ns"] = perf_counter_ns() - self._began_at if self._began_at else 0
         return stats
 
@@ -182,7 +182,7 @@ class Diary:
         imbalance = max(busy) * len(busy) / sum(busy) if any(busy) else 1.0
         return {
             "mode": self._mode,
-            "num_workers": self._workers,
+            "num_workers": int(self._workers),
             "elapsed_ns": 0,
             "batches": self._batches,
             "samples": self._all.samples,
