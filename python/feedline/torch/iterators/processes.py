@@ -123,6 +123,10 @@ class ProcessIterator(WorkersIterator):
         if self._shutdown or not self._is_at_home() or is_python_exiting():
             return
         self._shutdown = True
+        # Who dies from here on is missed by nobody; torch's handler would raise in the midst of it.
+        if self._worker_pids_set:
+            self._crew.unregister()
+            self._worker_pids_set = False
         try:
             if hasattr(self, "_pin_memory_thread"):
                 self._pin_memory_thread_done_event.set()
@@ -143,9 +147,6 @@ class ProcessIterator(WorkersIterator):
                 wait([worker.sentinel for worker in left], timeout=0.02)
                 left = [worker for worker in left if worker.is_alive()]
         finally:
-            if self._worker_pids_set:
-                self._crew.unregister()
-                self._worker_pids_set = False
             for worker in self._workers:
                 if worker.is_alive():
                     # As torch does: it may hang in user code, or be stopped.
