@@ -24,7 +24,7 @@ from feedline import _feedline
 
 __all__ = ["OLDEST", "SEEN", "TAKEN", "lost", "set_sigchld_handler", "torch_worker"]
 
-#: The versions of torch that `make test-versions` has seen all tests pass with, first and last.
+#: The first and the last torch that the drop-in was tried with; docs/tested-on.md has the table.
 OLDEST, SEEN = "2.6", "2.15"
 
 # Who needs a name: every iterator of ours, those with workers, or only those of one kind.
