@@ -1,12 +1,12 @@
 """What the drop-in measures, and its thread that pins."""
 
 import time
-import warnings
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from recorded import recorded_warnings  # noqa: E402
 from torch.utils.data import DataLoader as TorchLoader  # noqa: E402
 from torch.utils.data import Dataset  # noqa: E402
 
@@ -146,8 +146,7 @@ def test_batches_are_pinned_by_a_thread(kind, persistent, monkeypatch):
 def test_without_an_accelerator_pinning_is_warned_of_where_torch_does():
     said = []
     for kind, how in ((TorchLoader, {}), (DataLoader, {"worker_mode": "thread"})):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with recorded_warnings() as caught:
             list(kind(range(3), pin_memory=True, num_workers=1, **how))
         said.append([str(one.message) for one in caught])
     assert said[0] == said[1]
