@@ -14,7 +14,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader  # noqa: E402
 from torchdata.stateful_dataloader import sampler as torchdata_sampler  # noqa: E402
 
 from feedline.errors import StateError  # noqa: E402
-from feedline.torch import DataLoader, for_torchdata  # noqa: E402
+from feedline.torch import DataLoader  # noqa: E402
 
 # torchdata's own.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
@@ -64,8 +64,6 @@ def test_the_other_loader_goes_on_with_the_same_shuffled_order(workers, own_gene
             iterator = iter(first)
             taken = values(itertools.islice(iterator, at))
             state = pickle.loads(pickle.dumps(first.state_dict()))
-            if ours_first and not own_generator:
-                state = for_torchdata(state)
             del iterator
             # The generators there are others; the state says where they were.
             second = make(other, 2)
@@ -73,15 +71,22 @@ def test_the_other_loader_goes_on_with_the_same_shuffled_order(workers, own_gene
             assert taken + values(second) == whole, (batch_size, at)
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_shuffled_state_with_a_seed_alone_is_no_state_of_torchdatas(workers):
-    """Nothing would tell that it begins a permutation of its own."""
-    first = DataLoader(Numbers(), num_workers=workers, shuffle=True)
-    next(iter(first))
-    second = StatefulDataLoader(Numbers(), num_workers=workers, shuffle=True)
-    second.load_state_dict(first.state_dict())
-    with pytest.raises(KeyError, match="generator"):
-        list(second)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_shuffled_state_goes_to_torchdatas_loader_and_back(workers):
+    def make(cls, seed):
+        torch.manual_seed(seed)
+        return cls(Numbers(), batch_size=3, num_workers=workers, shuffle=True)
+
+    whole = values(make(DataLoader, 1))
+    taken, state = [], None
+    for seed, cls in enumerate([DataLoader, StatefulDataLoader, DataLoader, StatefulDataLoader], 1):
+        loader = make(cls, seed)
+        if state is not None:
+            loader.load_state_dict(state)
+        iterator = iter(loader)
+        taken += values(itertools.islice(iterator, 1))
+        state = pickle.loads(pickle.dumps(loader.state_dict()))
+    assert taken + values(iterator) == whole
 
 
 def test_what_torchdata_draws_with_replacement_cannot_be_gone_on_with():

@@ -10,13 +10,11 @@ from feedline.torch.dataloader import DataLoader
 from feedline.torch.device import OnDevice, to_device
 from feedline.torch.installation import install, installed, uninstall
 from feedline.torch.iterators.manner import collate_anywhere
-from feedline.torch.order.sampling import for_torchdata
 
 __all__ = [
     "DataLoader",
     "OnDevice",
     "collate_anywhere",
-    "for_torchdata",
     "install",
     "installed",
     "to_device",

@@ -8,6 +8,7 @@ state of the user's generator) is known, so that the same permutation can be mad
 from __future__ import annotations
 
 import copy
+import functools
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from feedline.torch.order.planned import Planned
 
-__all__ = ["Sampling", "caught_up", "draw_seed", "for_torchdata", "generator_in", "rewound"]
+__all__ = ["Sampling", "caught_up", "draw_seed", "generator_in", "rewound"]
 
 
 def _generator_of(sampler: Any) -> torch.Generator | None:  # noqa: ANN401 - any sampler
@@ -47,6 +48,12 @@ def _counts_epochs(sampler: Any) -> Any:  # noqa: ANN401 - any sampler
 def draw_seed(generator: torch.Generator | None = None) -> int:
     """Draw a seed as torch does."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+@functools.lru_cache(maxsize=16)
+def _seeded(seed: int) -> torch.Tensor:
+    """Return what a seed makes of a generator: torchdata's states have that in a seed's place."""
+    return torch.Generator().manual_seed(seed).get_state()
 
 
 def caught_up(generator: torch.Generator, seed: int, most: int) -> bool:
@@ -208,14 +215,14 @@ class Sampling:
         said: dict[str, Any] = {"samples_yielded": samples}
         if seed is not None:
             said["seed"] = seed
-        if generator is not None:
+            generator = _seeded(seed)
+        elif generator is not None:
             said["generator"] = generator
         if type(self._inner) is not RandomSampler:
             return said
         theirs: dict[str, Any] = {"yielded": samples}
         if generator is not None:
             theirs["generator"] = generator
-        # What a seed makes of a generator takes 5 kB: `for_torchdata` puts it there.
         return said | (
             {"sampler_iter_state": theirs} if type(self._sampler) is BatchSampler else theirs
         )
@@ -342,32 +349,3 @@ def rewound(said: dict[str, Any]) -> dict[str, Any]:
     if isinstance(inner, dict) and "yielded" in inner:
         counts["sampler_iter_state"] = inner | {"yielded": 0}
     return said | counts
-
-
-def for_torchdata(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state of a shuffled loader as torchdata's `StatefulDataLoader` can read it.
-
-    It needs the whole state of a generator (5 kB, a tensor) where ours has a seed. States of
-    loaders that do not shuffle, or have a `generator`, can be read as they are. Ours reads both.
-
-    Parameters
-    ----------
-    state
-        What `DataLoader.state_dict` returned, without ``seed=``.
-
-    Examples
-    --------
-    >>> from feedline.torch import DataLoader, for_torchdata
-    >>> loader = DataLoader(range(6), batch_size=2, shuffle=True)
-    >>> batch = next(iter(loader))
-    >>> for_torchdata(loader.state_dict())["_sampler_iter_state"]["samples_yielded"]
-    2
-    """
-    whole = copy.deepcopy(dict(state))
-    main = whole["_snapshot"]["_main_snapshot"] if "_snapshot" in whole else whole
-    said = main.get("_sampler_iter_state")
-    if isinstance(said, dict) and isinstance(said.get("seed"), int):
-        generator = torch.Generator()
-        generator.manual_seed(said["seed"])
-        said.get("sampler_iter_state", said)["generator"] = generator.get_state()
-    return whole
