@@ -1,5 +1,6 @@
 """Ours in the place of torch's, and torch's put back; programs that are run as they are."""
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -60,6 +61,7 @@ def test_what_asks_for_torchs_class_finds_ours_and_torchs():
     class Earlier(ORIGINAL):
         pass
 
+    earlier = Earlier(TEN)
     with installed():
         ours = torch.utils.data.DataLoader(TEN)
         now = torch.utils.data.DataLoader
@@ -67,7 +69,7 @@ def test_what_asks_for_torchs_class_finds_ours_and_torchs():
         assert isinstance(ours, feedline.torch.DataLoader)
         # Whoever asks by the name that is ours now means any DataLoader.
         assert isinstance(plain, now)
-        assert isinstance(Earlier(TEN), now)
+        assert isinstance(earlier, now)
         assert issubclass(Earlier, now)
         assert issubclass(feedline.torch.DataLoader, now)
         assert not isinstance(TEN, now)
@@ -80,6 +82,50 @@ def test_what_asks_for_torchs_class_finds_ours_and_torchs():
         assert not isinstance(ours, Later)
     assert not isinstance(TEN, ORIGINAL)
     assert isinstance(ours, ORIGINAL)
+
+
+def test_a_class_that_was_derived_before_says_once_that_it_stays_torchs():
+    class Earlier(ORIGINAL):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+
+    # A name that is not a module's.
+    (torchs,) = Earlier.__bases__
+    signature = inspect.signature(torchs)
+    with installed():
+        with pytest.warns(UserWarning, match=r"Earlier was derived from torch's .* before inst"):
+            loader = Earlier(TEN, 4)
+        # Only once; and classes that are derived now are ours.
+        assert len(Earlier(TEN, 4)) == 3
+        assert inspect.signature(torchs) == signature
+
+        class Later(torch.utils.data.DataLoader):
+            pass
+
+        assert isinstance(Later(TEN, 4), feedline.torch.DataLoader)
+    assert [batch.tolist() for batch in loader] == [batch.tolist() for batch in ORIGINAL(TEN, 4)]
+
+
+def test_a_class_that_was_kept_in_a_container_says_that_it_stays_torchs(program):
+    program(
+        """
+        import warnings
+        import torch.utils.data
+        import feedline.torch
+        kept = {"loader": torch.utils.data.DataLoader}
+        init = torch.utils.data.DataLoader.__init__
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            kept["loader"](range(3))
+            with feedline.torch.installed(), feedline.torch.installed(worker_mode="thread"):
+                kept["loader"](range(3))
+                kept["loader"](range(3))
+                torch.utils.data.DataLoader(range(3))
+            kept["loader"](range(3))
+        assert ["was kept where" in str(one.message) for one in said] == [True], said
+        assert torch.utils.data.DataLoader.__init__ is init
+        """
+    )
 
 
 def test_its_batches_are_torchs_and_it_pickles():

@@ -299,6 +299,38 @@ def test_timms_create_loader_makes_ours_where_ours_is_installed(prefetcher):
     assert ours.stats()["batches"] == len(seen) == 6
 
 
+def test_timms_loader_of_many_epochs_is_ours_or_says_that_it_is_not(program):
+    pytest.importorskip("timm.data")
+    expected = [list(range(n, min(n + 6, 20))) for n in (0, 6, 12, 18)] * 2
+    program(
+        f"""
+        import feedline.torch
+        feedline.torch.install()
+        from timm.data.loader import MultiEpochsDataLoader
+
+        loader = MultiEpochsDataLoader(list(range(20)), batch_size=6, num_workers=1)
+        assert [y.tolist() for _ in range(2) for y in loader] == {expected}
+        assert isinstance(loader, feedline.torch.DataLoader)
+        assert loader.stats()["batches"] == 8
+        """
+    )
+    program(
+        f"""
+        import warnings
+        from timm.data.loader import MultiEpochsDataLoader
+        import feedline.torch
+        feedline.torch.install()
+
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            loader = MultiEpochsDataLoader(list(range(20)), batch_size=6, num_workers=1)
+        assert "before importing timm.data.loader" in str(said[0].message)
+        assert [y.tolist() for _ in range(2) for y in loader] == {expected}
+        assert not isinstance(loader, feedline.torch.DataLoader)
+        """
+    )
+
+
 # ---- Learners
 
 

@@ -3,7 +3,7 @@
 `install` looks for torch's class in every module that has been imported, under whatever name, and
 puts ours there; modules that are imported later get ours from torch. `uninstall` takes all of it
 back. What holds the class elsewhere keeps torch's: subclasses that exist already, function
-defaults, containers.
+defaults, containers. Whoever makes a loader of those is warned.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import functools
 import inspect
 import logging
 import sys
+import warnings
 from abc import ABCMeta
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +40,10 @@ _ours = set(_signature.parameters) - set(inspect.signature(_torchs.__init__).par
 
 # What is asked for where a loader's own code does not say otherwise; None: not installed.
 _settings: dict[str, Any] | None = None
+
+# What `install` has put in the place of torch's `__init__`, and what was there; who was warned of.
+_inits: tuple[Any, Any] = (None, None)
+_warned: set[type] = set()
 
 
 class _AsTorchs(ABCMeta):
@@ -89,7 +94,7 @@ def install(**settings: Any) -> None:  # noqa: ANN401 - the drop-in's arguments
     >>> hasattr(torch.utils.data.DataLoader, "explain")
     False
     """
-    global _settings
+    global _settings, _inits
     for name, value in settings.items():
         if name not in _ours:
             msg = f"install() takes what feedline's DataLoader has and torch's has not: {name!r} "
@@ -100,6 +105,9 @@ def install(**settings: Any) -> None:  # noqa: ANN401 - the drop-in's arguments
             whole(name, value, 0)
     _settings = dict(settings)
     _replace(_torchs, Installed)
+    if _torchs.__init__ is not _inits[0]:
+        _inits = (_warning(_torchs.__init__), _torchs.__init__)
+        _torchs.__init__ = _inits[0]
 
 
 def uninstall() -> None:
@@ -107,6 +115,8 @@ def uninstall() -> None:
     global _settings
     _settings = None
     _replace(Installed, _torchs)
+    if _torchs.__init__ is _inits[0]:
+        _torchs.__init__ = _inits[1]
 
 
 @contextmanager
@@ -147,6 +157,30 @@ def _replace(old: type, new: type) -> None:
         if isinstance(names, dict):
             for key in [key for key, value in list(names.items()) if value is old]:
                 names[key] = new
+
+
+def _warning(init: Any) -> Any:  # noqa: ANN401 - of any loader
+    """Return an `__init__` that warns of loaders that should be ours and are not."""
+
+    @functools.wraps(init)
+    def init_and_warn(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - torch's
+        kind = type(self)
+        if _settings is not None and not isinstance(self, DataLoader) and kind not in _warned:
+            _warned.add(kind)
+            if kind is _torchs:
+                who = "torch's DataLoader was kept where install() does not look"
+                where = "what keeps it"
+            else:
+                who = f"{kind.__qualname__} was derived from torch's DataLoader before install()"
+                where = kind.__module__
+            warnings.warn(
+                f"{who}, so its batches come from torch's loader and not from feedline's. Call "
+                f"install() before importing {where}, or start the program by `feedline run`",
+                stacklevel=2,
+            )
+        init(self, *args, **kwargs)
+
+    return init_and_warn
 
 
 def _fitting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
