@@ -1,7 +1,10 @@
 """`worker_mode="auto"` and `num_workers="auto"` of the drop-in."""
 
 import copy
+import ctypes
+import itertools
 import random
+import threading
 import time
 
 import numpy as np
@@ -11,8 +14,10 @@ from torch.utils.data import Dataset, IterableDataset
 
 import feedline
 from feedline.torch import DataLoader
-from feedline.torch.iterators.choice import Scene, decide
+from feedline.torch.iterators.auto_mode import AutoMode
+from feedline.torch.iterators.choice import Scene, decide, estimate
 from feedline.torch.iterators.probe import Facts, probe
+from feedline.torch.iterators.trials import Sending, Together
 from feedline.torch.order.seeding import generator_states
 
 # A machine of four cores, four workers wanted, an epoch of ten thousand samples.
@@ -41,6 +46,45 @@ class Drawing(Squares):
         return index
 
 
+class Holding(Squares):
+    """Sleeps for a millisecond with the interpreter's lock, or without."""
+
+    def __init__(self, *, holds):
+        libc = (ctypes.PyDLL if holds else ctypes.CDLL)(None)
+        self.usleep = libc.usleep
+
+    def __getitem__(self, index):
+        self.usleep(1000)
+        return index
+
+
+class MainOnly(Squares):
+    """Refuses other threads, as a connection of sqlite3 does."""
+
+    pause = 0.001
+
+    def __getitem__(self, index):
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("made in another thread")
+        return super().__getitem__(index)
+
+
+class Diary:
+    """What a loader measured, dictated."""
+
+    def __init__(self):
+        self.samples, self.fetch_ns, self.batches, self.wait_ns = 0, 0, 0, 0
+
+    def fetched(self):
+        return self.samples, self.fetch_ns
+
+    def spent(self):
+        return self.batches, self.wait_ns, 0
+
+    def step_seconds(self):
+        return 0.0
+
+
 class Streamed(IterableDataset):
     def __iter__(self):
         return iter(range(8))
@@ -59,6 +103,114 @@ class Streamed(IterableDataset):
 )
 def test_who_makes_batches_follows_from_what_samples_take(facts, mode):
     assert decide(facts, SCENE).mode == mode
+
+
+def test_threads_that_cost_each_other_more_than_they_bring_are_not_taken():
+    rows = Facts(100, 1e-3, 1e-3, 0.2)
+    assert decide(rows, SCENE).mode == "thread"
+    assert decide(rows._replace(together=Together(4, 0.5e-3)), SCENE).mode == "process"
+    # So many as were tried out bring what they brought; of more, each a share of it.
+    waits = Facts(100, 1e-2, 1e-5, 0.0, together=Together(4, 1e-2 / 4))
+    for workers in (4, 8):
+        scene = SCENE._replace(workers=workers)
+        assert estimate("thread", workers, waits, scene)[0] == pytest.approx(1e-2 / workers)
+
+
+def test_what_sending_takes_counts_for_processes():
+    facts = Facts(100, 1e-4, 1e-4, 1.0)
+    dear = facts._replace(sending=Sending(1e-3, 1e-3, 1e6))
+    assert decide(facts, SCENE).mode == "process"
+    assert decide(dear, SCENE).mode == "inline"
+    # Memory that is there already makes samples cheaper than in the loop itself.
+    shared = Facts(100, 1e-2, 1e-2, 0.05, sending=Sending(3e-3, 1e-4, 1e7))
+    assert decide(shared, SCENE).mode == "process"
+
+
+def test_an_epoch_that_took_longer_than_estimated_speaks_against_its_mode():
+    facts = Facts(100, 10e-3, 10e-3, 0.05)
+    assert decide(facts, SCENE, now="thread").mode == "thread"
+    assert decide(facts, SCENE, now="thread", was_off={"thread": 2.0}).mode == "process"
+    # What it is left for must be so much better.
+    slower = {"thread": 1.15}
+    assert decide(facts, SCENE, now="thread", was_off=slower, worth_it=1.4).mode == "thread"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_epochs_of_any_length_make_it_change_its_mind_a_few_times_at_most(seed):
+    loader = DataLoader(Squares(), batch_size=4, num_workers=2, worker_mode="auto")
+    diary = loader._diary = Diary()
+    auto = AutoMode(any_number=False)
+    auto._facts = Facts(10**9, 1e-3, 1e-3, 0.4)
+    dice, modes = random.Random(seed), []
+    for _ in range(200):
+        modes.append(auto.choose(loader).mode)
+        diary.batches += 100
+        diary.wait_ns += int(dice.uniform(0.5e9, 4e9))
+    assert sum(one != other for one, other in itertools.pairwise(modes)) <= 6
+
+
+def test_the_lock_is_seen_where_samples_hold_it():
+    # Others may take the processor from the thread that watches: then it is looked at again.
+    held = (probe(DataLoader(Holding(holds=True), batch_size=4)) for _ in range(50))
+    assert any(facts.locked > 0.8 for facts in held)
+    free = (probe(DataLoader(Holding(holds=False), batch_size=4)) for _ in range(50))
+    assert any(facts.locked < 0.5 for facts in free)
+
+
+def test_bytes_of_samples_are_counted():
+    tensors = [torch.zeros(10_000) for _ in range(8)]
+    facts = probe(DataLoader(tensors, batch_size=4), processes=True)
+    assert 40_000 <= facts.sending.size < 50_000
+
+
+def test_batches_that_cannot_be_pickled_are_not_made_by_processes():
+    loader = DataLoader(
+        Squares(),
+        batch_size=8,
+        num_workers=2,
+        worker_mode="auto",
+        collate_fn=lambda samples: lambda: samples,
+    )
+    facts = probe(loader, processes=True)
+    assert "pickled" in facts.sending
+    held = facts._replace(seconds=1.0, processor=1.0, locked=1.0)
+    choice = decide(held, SCENE)
+    assert choice.mode != "process"
+    assert "cannot be pickled" in choice.told()
+    assert len([batch() for batch in loader]) == 6
+
+
+def test_datasets_that_cannot_be_pickled_are_not_sent_to_processes_that_spawn():
+    squares = Squares()
+    squares.function = lambda: None
+    loader = DataLoader(squares, batch_size=8)
+    assert isinstance(probe(loader, processes=True).sending, Sending)
+    why = probe(loader, processes=True, forks=False).sending
+    assert "dataset cannot be pickled" in why
+
+
+def test_a_dataset_that_refuses_threads_gets_none_and_that_is_told():
+    loader = DataLoader(MainOnly(), batch_size=8, num_workers=2, worker_mode="auto")
+    assert [x.tolist() for x in loader] == [
+        [i * i for i in range(first, first + 8)] for first in range(0, 48, 8)
+    ]
+    assert loader.stats()["mode"] != "thread"
+    facts = probe(loader, threads=2, processes=True)
+    assert isinstance(facts.sending, Sending)
+    if facts.together is not None:  # else the lock seemed to leave threads no chance
+        assert "made in another thread" in facts.together
+
+
+def test_threads_and_sending_are_tried_out_as_in_earnest():
+    waiting = Squares()
+    waiting.pause = 0.005
+    threads = torch.get_num_threads()
+    facts = probe(DataLoader(waiting, batch_size=4), threads=2, processes=True)
+    assert facts.sending.seconds >= 0.005
+    if facts.together is not None:
+        assert facts.together.threads == 2
+        assert facts.together.seconds >= 0.0025
+    assert torch.get_num_threads() == threads
 
 
 def test_processes_that_take_longer_to_start_than_they_save_are_not_started():

@@ -28,7 +28,7 @@ The memory, the rings and the waiting are Rust: `feedline-ipc`.
 
 from __future__ import annotations
 
-from feedline._transport.collate import collate_into
+from feedline._transport.collate import collate_into, stack_into
 from feedline._transport.hub import Hub, WorkerEnd
 
-__all__ = ["Hub", "WorkerEnd", "collate_into"]
+__all__ = ["Hub", "WorkerEnd", "collate_into", "stack_into"]

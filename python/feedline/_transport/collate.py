@@ -12,11 +12,11 @@ from feedline._torch_private import collate_tensor_fn, default_collate_fn_map
 from feedline._transport.tensors import SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from feedline._transport.hub import WorkerEnd
 
-__all__ = ["collate_into"]
+__all__ = ["collate_into", "stack_into"]
 
 
 @contextmanager
@@ -34,6 +34,16 @@ def collate_into(end: WorkerEnd) -> Iterator[None]:
     if theirs is not collate_tensor_fn:
         yield
         return
+    stack = table[torch.Tensor] = stack_into(end)
+    try:
+        yield
+    finally:
+        if table.get(torch.Tensor) is stack:
+            table[torch.Tensor] = theirs
+
+
+def stack_into(end: WorkerEnd) -> Callable[..., torch.Tensor]:
+    """Return what does torch's `collate_tensor_fn` in the memory that `end` shares."""
 
     def stack(batch: Sequence[torch.Tensor], *, collate_fn_map: object = None) -> torch.Tensor:
         elem = batch[0]
@@ -55,11 +65,6 @@ def collate_into(end: WorkerEnd) -> Iterator[None]:
             # What does not fit is refused by torch's own function, in its words.
             with suppress(Exception):
                 return torch.stack(batch, 0, out=out)  # type: ignore[arg-type]
-        return theirs(batch, collate_fn_map=collate_fn_map)  # type: ignore[no-any-return]
+        return collate_tensor_fn(batch, collate_fn_map=collate_fn_map)  # type: ignore[arg-type, no-any-return]
 
-    table[torch.Tensor] = stack
-    try:
-        yield
-    finally:
-        if table.get(torch.Tensor) is stack:
-            table[torch.Tensor] = theirs
+    return stack

@@ -83,12 +83,14 @@ class DataLoader(Checkpointing[T_co]):
         docs/drop-in.md. Python goes on where they end, in threads (in processes, if
         `multiprocessing_context` says how they start); a dataset that is not known runs in
         processes. What runs where is logged, and told by `explain`. ``"auto"``: some samples are
-        made before the first epoch, for a tenth of a second or so, and thrown away; the loop
-        itself, threads or processes make the batches, by how long samples take, how much of that is
-        computing, how much holds the interpreter's lock, and whether they move global generators
-        (then never threads). It is decided again before each epoch, with new samples if they have
-        come to take twice as long or half. `explain` says who it is, and why, and if ``"native"``
-        would do. The dataset must bear to be used by several threads, or pass `dataset_lock`.
+        made before the first epoch, for some tenths of a second, and thrown away; the loop itself,
+        threads or processes make the batches, by how long samples take, how much of that is
+        computing, how much holds the interpreter's lock, what threads cost each other, what sending
+        costs, whether it can be sent, and whether samples move global generators (then never
+        threads). It is decided again before each epoch, by what the last one took, and with new
+        samples if they have come to take twice as long or half; never within an epoch. `explain`
+        says who it is, and why, and if ``"native"`` would do. The dataset must bear to be used by
+        several threads, or pass `dataset_lock`.
     dataset_lock
         With threads: let only one of them at a time use the dataset, for code that is not
         thread-safe. Samples are still collated side by side.

@@ -9,7 +9,7 @@ import torch.multiprocessing
 
 from feedline._feedline import usable_cores
 from feedline._torch_private import MapDataPipe, _DatasetKind, lost
-from feedline.torch.iterators.choice import Choice, Scene, decide
+from feedline.torch.iterators.choice import Choice, Scene, decide, estimate
 from feedline.torch.iterators.probe import Facts, probe
 from feedline.torch.states.layout import Stateful
 
@@ -23,10 +23,19 @@ __all__ = ["AutoMode", "as_chosen"]
 
 # Samples that take so many times as long, or as short, are looked at again.
 _CHANGED = 2.0
+# What another mode must promise to be taken in place of the one there is; each change doubles it.
+_BETTER = 0.1
+# An epoch of so many batches and seconds says what its mode takes, within these bounds.
+_BATCHES, _SECONDS = 8, 0.5
+_LEAST, _MOST = 0.25, 4.0
 
 
 class AutoMode:
-    """Decides before each epoch, and remembers what samples were like.
+    """Decides before each epoch, and remembers what samples were like and what epochs took.
+
+    An epoch that took longer than was estimated corrects the estimate of its mode, so a mode that
+    promised too much is left. Each change doubles what the next must promise, until samples
+    themselves change: so it does not go to and fro.
 
     Parameters
     ----------
@@ -37,13 +46,21 @@ class AutoMode:
     def __init__(self, *, any_number: bool) -> None:
         self._any_number = any_number
         self._facts: Facts | None = None
-        # What the loader had measured when samples were looked at last.
-        self._seen = (0, 0)
+        # What the loader had measured when it was decided last: samples, batches.
+        self._seen = ((0, 0), (0, 0, 0))
+        # Nanoseconds that a worker takes for a sample in earnest, if that is not what it seemed.
+        self._usual: float | None = None
+        # By what epochs of a mode took longer than was estimated.
+        self._was_off: dict[str, float] = {}
+        self._changes = 0
         self.choice: Choice | None = None
 
     def choose(self, loader: DataLoader[Any]) -> Choice:
         """Return who makes the batches of the epoch that begins."""
+        before = self.choice
         self.choice = self._chosen(loader)
+        if before is not None and before.mode != self.choice.mode:
+            self._changes += 1
         return self.choice
 
     def goes_on(self, loader: DataLoader[Any]) -> bool:
@@ -62,20 +79,58 @@ class AutoMode:
             return Choice("process", some, "a DataPipe is split between copies of it")
         if isinstance(loader.dataset, Stateful):
             return Choice("process", some, "the dataset has a state of its own")
-        if self._facts is None or self._is_other_work(loader):
-            self._facts = probe(loader)
-            self._seen = loader._diary.fetched()
+        scene = self._scene(loader, workers)
+        self._look_back(loader, scene)
+        if self._facts is None:
+            self._facts = self._tried_out(loader, scene)
         if self._facts is None:
             return Choice("process", some, "the dataset gave no sample to try out")
-        return decide(self._facts, self._scene(loader, workers))
+        if self.choice is None:
+            return decide(self._facts, scene)
+        return decide(
+            self._facts,
+            scene,
+            was_off=self._was_off,
+            now=self.choice.mode,
+            worth_it=1 + _BETTER * 2**self._changes,
+        )
 
-    def _is_other_work(self, loader: DataLoader[Any]) -> bool:
-        """Whether samples take much longer, or much shorter, than those that were tried out."""
-        (samples, ns), (seen, seen_ns) = loader._diary.fetched(), self._seen
-        if self._facts is None or samples - seen < self._facts.samples:
-            return False
-        ratio = (ns - seen_ns) / (samples - seen) / 1e9 / self._facts.seconds
-        return not 1 / _CHANGED < ratio < _CHANGED
+    def _tried_out(self, loader: DataLoader[Any], scene: Scene) -> Facts | None:
+        barred = dict(scene.barred)
+        threads = min(scene.workers or scene.cores, scene.cores)
+        return probe(
+            loader,
+            threads=0 if "thread" in barred else threads,
+            processes="process" not in barred,
+            forks=scene.forks,
+        )
+
+    def _look_back(self, loader: DataLoader[Any], scene: Scene) -> None:
+        """Learn from the epoch that is over: whether samples are others, what its mode took."""
+        seen, choice, facts = self._seen, self.choice, self._facts
+        now = self._seen = loader._diary.fetched(), loader._diary.spent()
+        if choice is None or facts is None:
+            return
+        samples, ns = (new - old for new, old in zip(now[0], seen[0], strict=True))
+        if samples >= facts.samples or samples >= scene.samples / 2:
+            each = ns / max(samples, 1)
+            usual = self._usual or choice.sample * 1e9
+            if not 1 / _CHANGED < each / max(usual, 1) < _CHANGED:
+                again = self._tried_out(loader, scene)
+                if again is None or not 1 / _CHANGED < again.seconds / facts.seconds < _CHANGED:
+                    self._facts, self._usual, self._changes = again, None, 0
+                    self._was_off.clear()
+                    return
+                # They are what they were: it is the workers who take longer, or shorter.
+                self._usual = each
+        batches, wait, step = (new - old for new, old in zip(now[1], seen[1], strict=True))
+        if batches >= _BATCHES and wait + step >= _SECONDS * 1e9:
+            of_epoch = scene._replace(
+                step=step / batches / 1e9, samples=batches * scene.batch, stays=True
+            )
+            _, expected = estimate(choice.mode, choice.workers, facts, of_epoch)
+            off = (wait + step) / 1e9 / expected
+            self._was_off[choice.mode] = min(max(off, _LEAST), _MOST)
 
     def _scene(self, loader: DataLoader[Any], workers: int | None) -> Scene:
         batch = loader.batch_size or 1

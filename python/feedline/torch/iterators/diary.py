@@ -112,6 +112,10 @@ class Diary:
         """Return how many samples were made, and what that took, collation included."""
         return self._all.samples, self._all.fetch.total + self._all.collate.total
 
+    def spent(self) -> tuple[int, int, int]:
+        """Return how many batches were delivered, and what the loop waited and worked."""
+        return self._batches, self._wait.total, self._step.total
+
     def step_seconds(self) -> float:
         """Return what the loop's step takes; 0 if nobody knows yet."""
         return self._step.mean / 1e9

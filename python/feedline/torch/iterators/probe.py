@@ -1,9 +1,9 @@
-"""What a dataset's samples are like: a few of them, made and looked at before workers start.
+"""What a dataset's samples are like: some of them, made and looked at before workers start.
 
-Nothing is delivered of them, and the global generators are put back. The interpreter's lock is
-watched by a thread that does nothing but let go of it and ask for it again: how often it gets
-round while samples are made, against how often while nobody wants the lock, is the share of time
-in which others could have run. The dataset itself is used by one thread alone.
+Nothing is delivered of them, and the global generators are put back. First the calling thread makes
+some alone. The interpreter's lock is watched meanwhile by a thread that does nothing but let go of
+it and ask for it again: how often it gets round, against how often while nobody wants the lock, is
+the share of time in which others could have run. What else a mode costs is found by `trials`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,17 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from feedline._torch_private import _MapDatasetFetcher
+from feedline.torch.iterators.trials import (
+    Sending,
+    Together,
+    made_together,
+    sent,
+    why_not_pickled,
+)
 from feedline.torch.order.seeding import generator_states, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Callable, Sized
 
     from feedline.torch.dataloader import DataLoader
 
@@ -25,6 +32,8 @@ __all__ = ["Facts", "probe"]
 # Seconds: how long samples are made, and how long the lock is watched while nobody wants it.
 _LONG_ENOUGH = 0.1
 _WATCHED = 0.005
+# Where the lock is held longer than this share of the time, threads are not tried out.
+_HOPELESS = 0.9
 
 
 class Facts(NamedTuple):
@@ -39,6 +48,10 @@ class Facts(NamedTuple):
     locked: float
     # Global generators that it moves.
     moves: tuple[str, ...] = ()
+    # What threads took for them, and what a batch takes from a process to the loop, if that was
+    # tried out; or why it cannot be.
+    together: Together | str | None = None
+    sending: Sending | str | None = None
 
 
 class _Watch(threading.Thread):
@@ -59,8 +72,21 @@ class _Watch(threading.Thread):
         self.join()
 
 
-def probe(loader: DataLoader[Any]) -> Facts | None:
-    """Make some samples of a loader's dataset, for a tenth of a second or so.
+def probe(
+    loader: DataLoader[Any], *, threads: int = 0, processes: bool = False, forks: bool = True
+) -> Facts | None:
+    """Make some samples of a loader's dataset, for some tenths of a second.
+
+    Parameters
+    ----------
+    loader
+        Whose dataset.
+    threads
+        How many threads to try out together, where the lock leaves them a chance; 0: none.
+    processes
+        Whether to try out what sending batches between processes takes.
+    forks
+        Whether processes start by fork, so that the dataset need not be pickled.
 
     Returns
     -------
@@ -73,29 +99,72 @@ def probe(loader: DataLoader[Any]) -> Facts | None:
         count = len(sized)
     except TypeError:
         return None
-    fetcher = _MapDatasetFetcher(dataset, loader._auto_collation, loader.collate_fn, False)
     batch = loader.batch_size or 1 if loader._auto_collation else 1
 
-    def fetch(number: int, first: int) -> None:
-        indices = [(first + place) % count for place in range(number)]
-        fetcher.fetch(indices if loader._auto_collation else indices[0])
+    def fetching(collate_fn: Callable[[Any], Any]) -> Callable[[int, int], Any]:
+        fetcher = _MapDatasetFetcher(dataset, loader._auto_collation, collate_fn, False)
+
+        def fetch(number: int, first: int) -> Any:  # noqa: ANN401 - the user's batch
+            indices = [(first + place) % count for place in range(number)]
+            return fetcher.fetch(indices if loader._auto_collation else indices[0])
+
+        return fetch
 
     with kept():
         before = generator_states()
+        fetch = fetching(loader.collate_fn)
         try:
             began = time.perf_counter()
-            fetch(1, 0)  # what is opened only once does not count
+            first = fetch(1, 0)  # what is opened only once does not count
             once = time.perf_counter() - began
-            found = _watched(fetch, once, batch, count)
+            number = max(1, min(batch, int(_LONG_ENOUGH / 4 / max(once, 1e-7))))
+            is_long = once >= _LONG_ENOUGH
+            found = _alone(fetch, number, max(batch, count))
+            # The watch itself slows samples down, so these are others, and fewer.
+            watched = 0.0 if is_long else _LONG_ENOUGH / 2
+            found = found._replace(locked=_locked(fetch, number, watched))
         except Exception:
             # Whoever loads it in earnest meets it there.
             return None
         after = generator_states()
-    moves = tuple(name for name in before if before[name] != after[name])
-    return found._replace(moves=moves)
+        moves = tuple(name for name in before if before[name] != after[name])
+        found = found._replace(moves=moves)
+        if processes:
+            refused = None if forks else why_not_pickled(loader)
+            sending = refused or sent(
+                None if is_long else fetching,
+                loader.collate_fn,
+                number,
+                first,
+                seconds=_LONG_ENOUGH / 2,
+            )
+            found = found._replace(sending=sending)
+        if threads and not moves and not is_long and found.locked < _HOPELESS:
+            together = made_together(
+                fetching,
+                loader.collate_fn,
+                number,
+                threads,
+                one_at_a_time=loader.dataset_lock,
+                seconds=_LONG_ENOUGH,
+            )
+            found = found._replace(together=together)
+    return found
 
 
-def _watched(fetch: Any, once: float, batch: int, count: int) -> Facts:  # noqa: ANN401 - inner
+def _alone(fetch: Callable[[int, int], Any], number: int, most: int) -> Facts:
+    """Return what samples take where nothing else goes on; of the lock nothing is known yet."""
+    made, seconds = 0, 0.0
+    began, processor = time.perf_counter(), time.thread_time()
+    while seconds < _LONG_ENOUGH and made < 4 * most:
+        fetch(number, made + 1)
+        made += number
+        seconds = time.perf_counter() - began
+    return Facts(made, seconds / made, (time.thread_time() - processor) / made, 0.0)
+
+
+def _locked(fetch: Callable[[int, int], Any], number: int, seconds: float) -> float:
+    """Return the share of the time in which nobody else could have the interpreter's lock."""
     watch = _Watch()
     watch.start()
     try:
@@ -103,21 +172,13 @@ def _watched(fetch: Any, once: float, batch: int, count: int) -> Facts:  # noqa:
         free, began = watch.count, time.perf_counter()
         time.sleep(_WATCHED)
         rate = max(watch.count - free, 1) / (time.perf_counter() - began)
-        if once >= _LONG_ENOUGH:
-            number = 1
-        else:
-            number = max(1, min(batch, int(_LONG_ENOUGH / 4 / max(once, 1e-7))))
-        made, ticks = 0, watch.count
-        began, processor = time.perf_counter(), time.thread_time()
-        while True:
+        made, ticks, took = 0, watch.count, 0.0
+        began = time.perf_counter()
+        while took <= seconds:
             fetch(number, made + 1)
             made += number
-            seconds = time.perf_counter() - began
-            if seconds >= _LONG_ENOUGH or made >= 4 * max(batch, count):
-                break
-        processor = time.thread_time() - processor
-        unlocked = (watch.count - ticks) / (rate * seconds)
+            took = time.perf_counter() - began
+        unlocked = (watch.count - ticks) / (rate * took)
     finally:
         watch.end()
-    locked = min(max(1 - unlocked, 0.0), 1.0)
-    return Facts(made, seconds / made, processor / made, locked)
+    return min(max(1 - unlocked, 0.0), 1.0)
