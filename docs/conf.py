@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 
 import feedline.measure
 import feedline.model
+import feedline.ray
 import feedline.stats
 import feedline.torch
 from feedline.image_operations import ImageOperations
@@ -43,7 +44,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(feedline\.torch\.\w+\.)?T(_co)?"),  # type variables
     ("py:class", "Pixels"),  # an array of bytes
-    ("py:.*", r"(feedline\.loader\.)?Batch"),
+    ("py:.*", r"(feedline\.(ray\.)?loader\.)?Batch"),
     ("py:class", "BaseContext"),  # multiprocessing's, which has no page of its own
 ]
 
@@ -78,6 +79,7 @@ modules = [
     feedline.errors,
     feedline.measure,
     feedline.model,
+    feedline.ray,
     feedline.stats,
     feedline.torch,
 ]

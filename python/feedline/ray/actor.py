@@ -1,0 +1,125 @@
+"""A loader actor: the engine in a process of Ray's, which makes the batches it is told to."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pickle
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from feedline._feedline import NativeLoader
+from feedline.errors import SampleError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from feedline.pipeline import Pipeline
+    from feedline.ray.course import Order
+
+__all__ = ["LoaderActor", "Making", "packed"]
+
+
+def packed(pipeline: Pipeline, settings: dict[str, object]) -> list[Any]:
+    """Return a pipeline by its recipe, for Ray's object store: arrays lie there once per node."""
+    buffers: list[pickle.PickleBuffer] = []
+    recipe = pickle.dumps((pipeline, settings), protocol=5, buffer_callback=buffers.append)
+    return [recipe, *(np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers)]
+
+
+@dataclass
+class Making:
+    """What an actor says of a batch it has made; the batch itself travels beside it."""
+
+    nbytes: int = 0
+    seconds: float = 0.0
+    error: BaseException | None = None
+    # Samples that were skipped or replaced.
+    errors: Sequence[SampleError] = field(default_factory=list)
+
+
+class LoaderActor:
+    """Makes batches.
+
+    Several calls at once are fine: each has an engine's loader of its own, so that one computes
+    while another's batch is copied into the object store. They share the pipeline.
+
+    Parameters
+    ----------
+    parcel
+        What `packed` returned.
+    workers
+        Threads of each of the engine's loaders.
+    """
+
+    def __init__(self, parcel: list[Any], workers: int) -> None:
+        pipeline, settings = pickle.loads(parcel[0], buffers=parcel[1:])
+        self._pipeline: Pipeline = pipeline
+        # What comes next is told, so nothing is read ahead of it.
+        self._settings = settings | {"num_workers": workers, "epochs_apart": True}
+        self._lock = threading.Lock()
+        self._idle: dict[tuple[int, int], list[NativeLoader]] = {}
+        self._native: list[NativeLoader] = []
+
+    def about(self) -> dict[str, Any]:
+        """Say where it runs."""
+        import ray
+
+        return {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
+
+    def make(self, order: Order) -> tuple[Making, Any]:
+        """Make one batch."""
+        begin = time.perf_counter()
+        native = self._take(order.rank, order.world_size)
+        making, batch = Making(), None
+        known = len(native.errors())
+        try:
+            native.load_state(json.dumps(order.state), False)
+            batch = next(native.epoch())
+            making.nbytes = nbytes(batch)
+        except Exception as error:
+            making.error = error
+        making.errors = native.errors()[known:]
+        for told in (making.error, *making.errors):
+            if isinstance(told, SampleError) and told.position >= 0:
+                told.position += order.first
+        with self._lock:
+            self._idle[order.rank, order.world_size].append(native)
+        making.seconds = time.perf_counter() - begin
+        return making, batch
+
+    def explain(self) -> str:
+        """Say where the time goes, in plain words."""
+        with self._lock:
+            measures = [native.measures() for native in self._native]
+        if not measures:
+            return "It has made no batch yet."
+        return functools.reduce(lambda earlier, later: earlier.plus(later), measures).explain()
+
+    def _take(self, rank: int, world_size: int) -> NativeLoader:
+        """Return a loader that makes nothing now."""
+        with self._lock:
+            idle = self._idle.setdefault((rank, world_size), [])
+            if idle:
+                return idle.pop()
+        settings = self._settings | {"rank": rank, "world_size": world_size}
+        native = NativeLoader(self._pipeline._source, self._pipeline._named, "numpy", settings)
+        with self._lock:
+            self._native.append(native)
+        return native
+
+
+def nbytes(batch: Any) -> int:  # noqa: ANN401 - arrays in tuples, dicts and lists
+    """Return how many bytes the arrays and texts of a batch have."""
+    if isinstance(batch, dict):
+        return sum(map(nbytes, batch.values()))
+    if isinstance(batch, (tuple, list)):
+        return sum(map(nbytes, batch))
+    return int(
+        getattr(batch, "nbytes", None) or (len(batch) if isinstance(batch, (str, bytes)) else 8)
+    )

@@ -1,0 +1,381 @@
+"""The desk: the actor where readers ask for batches and loader actors get their orders.
+
+It owns the loader actors and what they return. It holds no batch in its memory, only references,
+and nothing in it must survive: a desk that is started again knows nothing, and readers, who know
+what they have, ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import ray
+from ray.exceptions import RayActorError, RayError, TaskCancelledError
+
+from feedline.ray.actor import LoaderActor, Making
+from feedline.ray.ledger import Ledger
+from feedline.ray.scaling import Scaling
+
+if TYPE_CHECKING:
+    from feedline.ray.course import Course
+    from feedline.ray.ledger import BatchName
+
+__all__ = ["Desk", "Setup"]
+
+#: How often it looks for what is overdue, and for how many actors there should be.
+_TICK = 0.25
+#: How long a question waits. Readers that are alive ask again.
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How loader actors are made, and how many.
+
+    Attributes
+    ----------
+    loaders
+        The least and the most.
+    options
+        Ray's for each actor: `num_cpus` and others.
+    workers
+        Threads of each.
+    prefetch
+        Batches that each makes at a time.
+    memory
+        Bytes of batches that no reader has yet.
+    epochs
+        How many epochs there are, if that is limited.
+    fingerprint
+        What jobs must agree on to share the desk, by name.
+    """
+
+    loaders: tuple[int, int]
+    options: dict[str, Any]
+    workers: int
+    prefetch: int
+    memory: int
+    epochs: int | None
+    fingerprint: dict[str, Any]
+
+
+@dataclass
+class Delivery:
+    """What a reader gets when it asks."""
+
+    # A reference to the batch, which is fetched by the reader.
+    batch: Any
+    making: Making
+
+
+@dataclass
+class _Hand:
+    """A loader actor, as the desk knows it."""
+
+    handle: Any
+    begun: float
+    busy: int = 0
+    ready: bool = False
+    # It is taken away when it has made what it is at.
+    leaving: bool = False
+    made: int = 0
+    seconds: float = 0.0
+    nbytes: int = 0
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+class Desk:
+    """Hands out orders, keeps references, replaces actors.
+
+    Parameters
+    ----------
+    setup
+        How actors are made.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        # Readers bring it along: a desk that is started again has lost what it was given.
+        self._parcel: Any = None
+        self._setup = setup
+        ahead = 2 + 2 * setup.prefetch * setup.loaders[1]
+        self._ledger = Ledger(setup.memory, ahead, setup.epochs)
+        self._hands: dict[str, _Hand] = {}
+        self._names = itertools.count()
+        self._scaling = Scaling(*setup.loaders)
+        self._waiters: set[asyncio.Event] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = {"deaths": 0, "replaced": 0, "added": 0, "removed": 0, "made_twice": 0}
+        self._failure: BaseException | None = None
+        self._ticking = False
+
+    # ---- asked by readers
+
+    async def join(
+        self,
+        reader: str,
+        course: Course,
+        rank: int,
+        epoch: int,
+        number: int,
+        parcel: list[Any],
+    ) -> dict[str, Any]:
+        """Let a reader begin at a batch; it may join again anywhere.
+
+        `parcel` has the reference to what `packed` returned.
+        """
+        self._parcel = self._parcel or parcel[0]
+        self._ledger.join(reader, course, rank, epoch, number, time.monotonic())
+        self._wake()
+        if not self._ticking:
+            self._ticking = True
+            self._begin(self._tick())
+            for _ in range(self._scaling.wanted):
+                self._hire()
+        self._pump()
+        return self._setup.fingerprint
+
+    async def leave(self, reader: str) -> None:
+        """Keep nothing for a reader any more."""
+        self._ledger.leave(reader, time.monotonic())
+        self._wake()
+        self._pump()
+
+    async def take(
+        self,
+        reader: str,
+        epoch: int,
+        number: int,
+        done: tuple[int, int],
+        waited: float,
+        *,
+        lost: bool = False,
+    ) -> Delivery | Literal["join", "ask again"]:
+        """Return a batch when it is made, or what the reader has to do now."""
+        self._scaling.waited(waited)
+        if lost and self._ledger.knows(reader, time.monotonic()):
+            self._ledger.lost(reader, epoch, number)
+        until = time.monotonic() + _PATIENCE
+        while (now := time.monotonic()) < until:
+            if not self._ledger.knows(reader, now):
+                return "join"
+            found: Delivery | None = self._ledger.ask(reader, epoch, number, done, now)
+            if found is not None:
+                self._pump()
+                return found
+            if self._failure is not None:
+                raise self._failure
+            changed = asyncio.Event()
+            self._waiters.add(changed)
+            self._pump()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), until - now)
+        return "ask again"
+
+    async def lives(self, reader: str) -> None:
+        """Take note that a reader is there, though it wants nothing now."""
+        self._ledger.knows(reader, time.monotonic())
+
+    async def fingerprint(self) -> dict[str, Any]:
+        """Return what jobs must agree on to share it."""
+        return self._setup.fingerprint
+
+    async def stats(self) -> dict[str, Any]:
+        """Return what the desk and its actors have counted."""
+        now = time.monotonic()
+        actors = []
+        for name, hand in self._hands.items():
+            alive = now - hand.begun
+            actors.append(
+                {
+                    "name": name,
+                    "state": "leaving" if hand.leaving else "ready" if hand.ready else "starting",
+                    "batches": hand.made,
+                    "bytes": hand.nbytes,
+                    "seconds_per_batch": hand.seconds / hand.made if hand.made else None,
+                    "seconds_alive": alive,
+                    **hand.about,
+                }
+            )
+        return {
+            "actors": actors,
+            "readers": len(self._ledger),
+            "bytes_under_way": self._ledger.booked,
+            "memory": self._setup.memory,
+            "made_again": self._ledger.made_again,
+            **self._count,
+        }
+
+    async def explain(self, actor: str) -> str:
+        """Return what an actor says of where its time goes."""
+        hand = self._hands.get(actor)
+        if hand is None or not hand.ready:
+            return "It is not there any more."
+        told: str = await hand.handle.explain.remote()
+        return told
+
+    async def waiting_for(self) -> str:
+        """Say what a reader waits for that gets no batch."""
+        if not any(hand.ready for hand in self._hands.values()):
+            options = self._setup.options
+            each = {"CPU": options.get("num_cpus", 1), **options.get("resources", {})}
+            available, total = ray.available_resources(), ray.cluster_resources()
+            room = ", ".join(
+                f"{available.get(name, 0.0):g} of {total.get(name, 0.0):g} {name}" for name in each
+            )
+            return (
+                f"no loader actor has started yet: {self._scaling.wanted} are wanted with {each} "
+                f"each, and the cluster has {room} free; add nodes, or ask for less by "
+                "num_loaders= and num_cpus="
+            )
+        busy = sum(hand.busy > 0 for hand in self._hands.values())
+        return (
+            f"{busy} of {len(self._hands)} loader actors are making batches, "
+            f"{self._ledger.booked} of {self._setup.memory} bytes are under way"
+        )
+
+    # ---- actors
+
+    def _hire(self) -> None:
+        """Start a loader actor."""
+        name = f"loader-{next(self._names)}"
+        options = {
+            "scheduling_strategy": "SPREAD",
+            "max_concurrency": self._setup.prefetch + 1,
+            **self._setup.options,
+        }
+        handle = (
+            ray.remote(LoaderActor).options(**options).remote(self._parcel, self._setup.workers)
+        )
+        self._hands[name] = _Hand(handle, time.monotonic())
+        self._begin(self._welcome(name))
+
+    async def _welcome(self, name: str) -> None:
+        """Wait until an actor is there."""
+        hand = self._hands[name]
+        try:
+            hand.about = await hand.handle.about.remote()
+        except RayActorError as error:
+            self._bury(name, error)
+            return
+        hand.ready = True
+        self._pump()
+
+    def _bury(self, name: str, error: RayError | None = None) -> None:
+        """Take note of an actor's death, once, and replace it."""
+        hand = self._hands.pop(name, None)
+        if hand is None:
+            return
+        self._count["deaths"] += 1
+        self._ledger.died(name)
+        cause = getattr(error, "cause", None)
+        if not hand.ready and cause is not None:
+            # Its constructor raised: so would every other's.
+            self._failure = cause
+        if not hand.ready and self._failure is None and error is not None:
+            text = str(error)
+            if "creation task" in text or "__init__" in text:
+                self._failure = error
+        if self._failure is None and len(self._hands) < self._scaling.wanted:
+            self._count["replaced"] += 1
+            self._hire()
+        if self._failure is not None:
+            self._wake()
+        self._pump()
+
+    async def _make(self, name: str, batch_name: BatchName) -> None:
+        """Have one batch made."""
+        hand = self._hands[name]
+        course = self._ledger.courses[batch_name.course]
+        order = course.order(batch_name.epoch, batch_name.number, batch_name.rank)
+        told, batch = hand.handle.make.options(num_returns=2).remote(order)
+        try:
+            making = await told
+        except RayActorError as error:
+            self._bury(name, error)
+            return
+        except RayError as error:
+            making = Making(error=error)
+        hand.busy -= 1
+        hand.made += 1
+        hand.seconds += making.seconds
+        hand.nbytes += making.nbytes
+        now = time.monotonic()
+        delivery = Delivery(batch, making)
+        if self._ledger.finish(batch_name, name, delivery, making.nbytes, now):
+            self._wake()
+        else:
+            self._count["made_twice"] += 1
+        if hand.leaving and not hand.busy:
+            self._dismiss(name)
+        self._pump()
+
+    def _dismiss(self, name: str) -> None:
+        hand = self._hands.pop(name)
+        self._count["removed"] += 1
+        ray.kill(hand.handle)
+
+    # ---- what follows
+
+    def _pump(self) -> None:
+        """Give orders to whoever is free."""
+        now = time.monotonic()
+        while (free := self._free()) is not None and (wish := self._ledger.next(now)) is not None:
+            self._assign(free, wish, now)
+
+    def _wake(self) -> None:
+        """Let those who wait look again."""
+        for waiter in self._waiters:
+            waiter.set()
+        self._waiters.clear()
+
+    def _free(self, besides: set[str] | None = None) -> str | None:
+        """Return the actor that has least to do, if one may have more."""
+        free = [
+            (hand.busy, name)
+            for name, hand in self._hands.items()
+            if hand.ready
+            and not hand.leaving
+            and hand.busy < self._setup.prefetch
+            and name not in (besides or ())
+        ]
+        return min(free)[1] if free else None
+
+    def _assign(self, name: str, wish: BatchName, now: float) -> None:
+        self._hands[name].busy += 1
+        self._ledger.assign(wish, name, now)
+        self._begin(self._make(name, wish))
+
+    def _begin(self, work: Any) -> None:  # noqa: ANN401 - a coroutine
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tick(self) -> None:
+        """Look after what is overdue, and after the number of actors."""
+        while True:
+            await asyncio.sleep(_TICK)
+            with contextlib.suppress(TaskCancelledError):
+                self._look()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        for wish, makers in list(self._ledger.overdue(now)):
+            other = self._free(besides=makers)
+            if other is not None:
+                self._assign(other, wish, now)
+        staying = {name: hand for name, hand in self._hands.items() if not hand.leaving}
+        busy = sum(hand.busy for hand in staying.values()) / self._setup.prefetch
+        change = self._scaling.change(now, len(staying), busy, len(self._ledger))
+        if change > 0:
+            self._count["added"] += 1
+            self._hire()
+        elif change < 0:
+            name, hand = min(staying.items(), key=lambda item: item[1].busy)
+            hand.leaving = True
+            if not hand.busy:
+                self._dismiss(name)

@@ -1,0 +1,208 @@
+"""The trainer's side: a thread that has the next batches before the loop wants them."""
+
+from __future__ import annotations
+
+import collections
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import (
+    ActorUnavailableError,
+    GetTimeoutError,
+    RayError,
+    RayTaskError,
+)
+
+if TYPE_CHECKING:
+    from feedline.ray.course import Course
+    from feedline.ray.desk import Delivery
+
+__all__ = ["Reader", "Received"]
+
+#: How many batches are asked for ahead of the one that is received.
+_ASKED = 2
+#: How long a batch that is made may take to arrive before it is made once more, elsewhere.
+_ARRIVAL = 1.0
+#: Seconds between two questions to a desk that is being started.
+_AGAIN = 0.1
+#: Seconds between two looks whether the loader was closed, and between two signs of life.
+_CLOSES, _ALIVE = 0.5, 5.0
+
+
+class _Unknown(Exception):  # noqa: N818 - reads as what happened
+    """The desk knows no such reader."""
+
+
+class _Stopped(Exception):  # noqa: N818 - reads as what happened
+    """The reader was closed meanwhile."""
+
+
+class Received:
+    """A batch that has arrived, or what was raised in its place."""
+
+    def __init__(self, place: tuple[int, int], delivery: Delivery | None, batch: Any) -> None:  # noqa: ANN401 - what iteration yields
+        self.place = place
+        self.batch = batch
+        self.error = batch if delivery is None else delivery.making.error
+        self.errors = [] if delivery is None else delivery.making.errors
+
+
+class Reader:
+    """Asks the desk for one rank's batches, in order, from a place on, until it is closed.
+
+    Parameters
+    ----------
+    desk
+        The actor.
+    parcel
+        The pipeline, which a desk needs that has just started.
+    name
+        The reader's, the same whenever the same rank of the same job reads.
+    course, rank, place
+        Which batches: of this rank from this epoch and number on.
+    epochs
+        How many epochs there are, if that is limited.
+    """
+
+    def __init__(
+        self,
+        desk: Any,  # noqa: ANN401 - Ray's handle
+        parcel: Any,  # noqa: ANN401 - a reference
+        name: str,
+        course: Course,
+        rank: int,
+        place: tuple[int, int],
+        epochs: int | None,
+    ) -> None:
+        self._desk, self._parcel, self._name = desk, parcel, name
+        self._course, self._rank = course, rank
+        self._epochs = epochs
+        self._next = place
+        self._received: collections.deque[Received] = collections.deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._waited = 0.0
+        self._thread = threading.Thread(target=self._run, name="feedline-ray", daemon=True)
+        self._thread.start()
+
+    def take(self, timeout: float | None) -> Received | None:
+        """Return the next batch; `None` if it takes longer than so many seconds."""
+        begin = time.perf_counter()
+        with self._changed:
+            self._changed.wait_for(lambda: self._received, timeout)
+            # Counted where nothing came, too: the desk adds actors by it.
+            self._waited += time.perf_counter() - begin
+            if not self._received:
+                return None
+            self._changed.notify_all()
+            return self._received.popleft()
+
+    def close(self) -> None:
+        """End the thread, and tell the desk."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        try:
+            self._desk.leave.remote(self._name)
+        except (RayError, RuntimeError):
+            return  # Ray, or the desk, has ended before
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            self._receive()
+        except _Stopped:
+            return
+        except BaseException as error:
+            self._put(Received(self._next, None, error))
+
+    def _receive(self) -> None:
+        self._join()
+        asked: collections.deque[tuple[tuple[int, int], Any]] = collections.deque()
+        upcoming = self._next
+        while not self._closed:
+            while len(asked) < _ASKED and not self._is_over(upcoming):
+                asked.append((upcoming, self._ask(upcoming)))
+                upcoming = self._course.following(*upcoming)
+            if not asked:
+                return
+            place, answer = asked.popleft()
+            try:
+                delivery = self._answered(place, answer)
+                batch = self._fetched(place, delivery)
+            except (_Unknown, ActorUnavailableError):
+                # A desk that was started again knows nobody.
+                self._join()
+                asked.clear()
+                upcoming = place
+                continue
+            self._next = self._course.following(*place)
+            self._put(Received(place, delivery, batch))
+
+    def _is_over(self, place: tuple[int, int]) -> bool:
+        return self._epochs is not None and place[0] >= self._epochs
+
+    def _join(self) -> None:
+        """Join, when the desk is there; it may be about to be started again."""
+        who = (self._name, self._course, self._rank)
+        while not self._closed:
+            try:
+                ray.get(self._desk.join.remote(*who, *self._next, [self._parcel]))
+            except ActorUnavailableError:
+                time.sleep(_AGAIN)
+            else:
+                return
+
+    def _ask(self, place: tuple[int, int], *, lost: bool = False) -> Any:  # noqa: ANN401 - a reference
+        with self._changed:
+            waited, self._waited = self._waited, 0.0
+        return self._desk.take.remote(self._name, *place, self._next, waited, lost=lost)
+
+    def _answered(self, place: tuple[int, int], answer: Any) -> Delivery:  # noqa: ANN401 - a reference
+        """Wait for the desk, which may have nothing for long."""
+        while not self._closed:
+            try:
+                said = ray.get(answer, timeout=_CLOSES)
+            except GetTimeoutError:
+                continue
+            if said == "ask again":
+                answer = self._ask(place)
+            elif said == "join":
+                raise _Unknown
+            else:
+                delivery: Delivery = said
+                return delivery
+        raise _Stopped
+
+    def _fetched(self, place: tuple[int, int], delivery: Delivery) -> Any:  # noqa: ANN401 - a batch
+        """Return the batch itself, from wherever it is; made again if it cannot be had."""
+        if delivery.making.error is not None:
+            return None
+        references, patience = [delivery.batch], _ARRIVAL
+        while True:
+            arrived, _ = ray.wait(references, timeout=patience)
+            for reference in arrived:
+                try:
+                    return ray.get(reference)
+                except RayTaskError:
+                    raise
+                except RayError:
+                    references.remove(reference)
+            patience *= 2
+            again = self._answered(place, self._ask(place, lost=True))
+            if again.making.error is not None:
+                raise again.making.error
+            references.append(again.batch)
+
+    def _has_room(self) -> bool:
+        return self._closed or not self._received
+
+    def _put(self, received: Received) -> None:
+        with self._changed:
+            while not self._changed.wait_for(self._has_room, _ALIVE):
+                self._desk.lives.remote(self._name)
+            self._received.append(received)
+            self._changed.notify_all()

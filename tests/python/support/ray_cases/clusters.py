@@ -1,0 +1,244 @@
+"""On a local cluster: the batches of a loader in one process, whoever dies meanwhile."""
+
+import os
+import pickle
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import feedline
+
+N = 150
+# A busy machine may take longer than the loader thinks is worth no word.
+pytestmark = pytest.mark.filterwarnings("ignore:no batch in")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    import ray
+
+    quiet = {"include_dashboard": False, "log_to_driver": False}
+    ray.init(num_cpus=4, object_store_memory=200_000_000, **quiet)
+    yield
+    ray.shutdown()
+
+
+def pipeline():
+    numbers = np.arange(N)
+    return feedline.arrays(numbers, np.ones((N, 1000))).map(
+        lambda x, y: (x, y * feedline.rng().normal())
+    )
+
+
+SETTINGS = {"batch_size": 8, "shuffle": True, "seed": 3}
+
+
+@pytest.fixture
+def ours():
+    """Make loaders on Ray, and close them afterwards."""
+    import feedline.ray
+
+    made = []
+
+    def make(source=None, **settings):
+        source = pipeline() if source is None else source
+        made.append(feedline.ray.Loader(source, **(SETTINGS | settings)))
+        return made[-1]
+
+    yield make
+    for loader in made:
+        loader.close()
+
+
+@pytest.fixture
+def pair(pairs):
+    """A loader with two actors, at its start; several tests use it one after the other."""
+    pairs.load_state_dict(alone().state_dict())
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def pairs(cluster):
+    import feedline.ray
+
+    with feedline.ray.Loader(pipeline(), num_loaders=2, **SETTINGS) as loader:
+        yield loader
+
+
+def alone(source=None, **settings):
+    return feedline.Loader(pipeline() if source is None else source, **(SETTINGS | settings))
+
+
+def same(one, other):
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("actors", [1, 3])
+def test_the_batches_are_those_of_a_loader_in_one_process(actors, ours):
+    loader, plain = ours(num_loaders=actors), alone()
+    assert len(loader) == len(plain)
+    for _ in range(2):
+        same(list(loader), list(plain))
+    assert loader.epoch == 2
+
+
+def test_states_are_those_of_a_loader_in_one_process_and_either_goes_on(pair):
+    plain = alone()
+    steps, others = iter(pair), iter(plain)
+    for _ in range(5):
+        next(steps)
+        next(others)
+    state = pair.state_dict()
+    assert state == plain.state_dict()
+    rest = list(others)
+    same(list(pair), list(plain))
+    pair.load_state_dict(state)
+    same(list(pair), rest)
+    there = alone()
+    there.load_state_dict(state)
+    same(list(there), rest)
+
+
+def test_a_loader_that_is_pickled_goes_on_where_it_is_as_any_rank(pair):
+    steps = iter(pair)
+    for _ in range(3):
+        next(steps)
+    copy = pickle.loads(pickle.dumps(pair))
+    same(list(copy), list(alone())[3:])
+    copy.close()
+    pair.load_state_dict(alone().state_dict())
+    for rank in range(2):
+        copy = pickle.loads(pickle.dumps(pair.for_rank(rank, 2)))
+        same(list(copy), list(alone(rank=rank, world_size=2)))
+        copy.close()
+
+
+def test_an_epoch_that_is_left_half_way_is_over_and_its_iterator_says_so(pair):
+    from feedline.errors import Closed, Superseded
+
+    loader, plain = pickle.loads(pickle.dumps(pair)), alone()
+    left = iter(loader)
+    next(left)
+    list(plain)
+    same(list(loader), list(plain))
+    with pytest.raises(Superseded):
+        next(left)
+    loader.close()
+    with pytest.raises(Closed):
+        iter(loader)
+
+
+def test_tensors_view_the_store_and_may_be_written_to(pair):
+    torch = pytest.importorskip("torch")
+    loader = pickle.loads(pickle.dumps(pair))
+    assert not next(iter(loader))[1].flags.writeable
+    loader.load_state_dict(alone().state_dict())
+    loader._output = "torch"
+    for (x, y), (want, values) in zip(loader, alone(), strict=True):
+        assert isinstance(x, torch.Tensor)
+        assert np.array_equal(x.numpy(), want)
+        y += 1
+        assert np.array_equal(y.numpy(), values + 1)
+    loader.close()
+
+
+def test_actors_and_the_desk_may_be_killed_and_nothing_is_lost(ours):
+    import ray
+
+    loader, got = ours(num_loaders=2), []
+    for batch in loader:
+        got.append(batch)
+        if len(got) in (3, 9):
+            actors = ray.get(loader._desk.stats.remote())["actors"]
+            os.kill(next(actor["pid"] for actor in actors if "pid" in actor), signal.SIGKILL)
+        if len(got) == 14:
+            ray.kill(loader._desk, no_restart=False)
+    same(got, list(alone()))
+    assert "loader actors are at work" in loader.explain()
+
+
+def test_actors_are_added_for_a_loop_that_waits_and_it_says_so(ours):
+    def slow(x, y):
+        time.sleep(0.02)
+        return x, y
+
+    loader = ours(pipeline().map(slow), autoscale=(1, 2))
+    while loader.stats()["added"] == 0:
+        for _ in loader:
+            pass
+    stats = loader.stats()
+    assert len(stats["actors"]) == 2
+    assert stats["batches"] == loader.epoch * len(loader)
+
+
+def test_a_sample_that_fails_raises_as_without_ray_and_iteration_goes_on(ours):
+    def odd(x, y):
+        if x == 7:
+            raise ValueError("seven")
+        return x, y
+
+    source = pipeline().map(odd)
+    seen = []
+    for loader in (ours(source), alone(source)):
+        steps, got, error = iter(loader), [], None
+        while True:
+            try:
+                got.append(next(steps))
+            except StopIteration:
+                break
+            except feedline.errors.SampleError as raised:
+                error = (raised.index, raised.position, raised.epoch, str(raised))
+        seen.append((got, error))
+    same(seen[0][0], seen[1][0])
+    assert seen[0][1] == seen[1][1]
+    assert seen[0][1][0] == 7
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_samples_that_are_skipped_or_replaced_are_told_as_without_ray(policy, ours):
+    def odd(x, y):
+        if x % 50 == 7:
+            raise ValueError("odd")
+        return x, y
+
+    source = pipeline().map(odd)
+    loader, plain = ours(source, on_error=policy), alone(source, on_error=policy)
+    same(list(loader), list(plain))
+    told = [[(e.index, e.position, e.replaced_by) for e in one.errors] for one in (loader, plain)]
+    assert told[0] == told[1]
+    assert len(told[0]) == 3
+
+
+def test_a_cluster_without_room_is_an_error_that_says_what_was_waited_for(ours):
+    loader = ours(num_cpus=64, timeout=1.0)
+    with pytest.raises(
+        TimeoutError, match=r"no loader actor has started.*'CPU': 64.*of 4 CPU free.*num_cpus="
+    ):
+        next(iter(loader))
+
+
+def test_a_pipeline_that_cannot_be_made_there_raises_what_it_raised(ours, tmp_path):
+    np.save(tmp_path / "rows.npy", np.arange(10))
+    source = feedline.npy(tmp_path / "rows.npy")
+    (tmp_path / "rows.npy").unlink()
+    loader = ours(source)
+    with pytest.raises(Exception, match=r"rows\.npy"):
+        next(iter(loader))
+
+
+def test_what_cannot_be_divided_is_refused():
+    import feedline.ray
+
+    with pytest.raises(TypeError, match="iterable"):
+        feedline.ray.Loader(feedline.iterable(lambda: iter(range(3))))
+    sampler = type(
+        "Draws", (), {"__iter__": lambda self: iter([1, 0]), "__len__": lambda self: 2}
+    )()
+    with pytest.raises(TypeError, match="sampler must be a sequence of indices here, got Draws"):
+        feedline.ray.Loader(feedline.arrays(np.arange(3)), sampler=sampler)
+    with pytest.raises(ValueError, match="num_loaders"):
+        feedline.ray.Loader(feedline.arrays(np.arange(3)), num_loaders=0)
