@@ -1,9 +1,8 @@
-//! The crate against a server on loopback that does what servers and networks do.
+//! The crate against an S3 server on loopback that does what servers and networks do (`tests/s3-server`).
 //!
 //! * `reading`: objects and ranges, faults, versions, credentials, requests in flight
 //! * `listing`: many objects, pages, a listing that is kept
 //! * `keeping`: the cache on disk
-//! * `server`: the server
 
 #[path = "store/keeping.rs"]
 mod keeping;
@@ -11,14 +10,12 @@ mod keeping;
 mod listing;
 #[path = "store/reading.rs"]
 mod reading;
-#[path = "store/server.rs"]
-mod server;
 
 use std::fs;
 use std::path::Path;
 
+use feedline_s3_server::{ACCESS_KEY, SECRET_KEY, Server};
 use feedline_store::{Address, Bucket, StoreOptions};
-use server::Server;
 use tempfile::TempDir;
 
 /// A server with one bucket, whose name no other test uses.
@@ -32,7 +29,7 @@ impl Store {
     fn new(bucket: &str) -> Store {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(bucket)).unwrap();
-        let server = Server::start(dir.path(), Some("reader"), 0);
+        let server = Server::start(dir.path(), false).unwrap();
         let store = Store { dir, server, bucket: bucket.to_string() };
         store.configure(&[]).unwrap();
         store
@@ -42,8 +39,8 @@ impl Store {
         let endpoint = self.server.endpoint();
         let usual = [
             ("endpoint", endpoint.as_str()),
-            ("access_key_id", "reader"),
-            ("secret_access_key", "secret"),
+            ("access_key_id", ACCESS_KEY),
+            ("secret_access_key", SECRET_KEY),
             ("region", "us-east-1"),
         ];
         let given = usual.iter().chain(more).map(|(n, v)| ((*n).to_string(), (*v).to_string()));

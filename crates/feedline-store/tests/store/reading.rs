@@ -140,6 +140,10 @@ fn what_is_missing_or_refused_says_so_with_the_url_and_the_next_step() {
     assert_eq!(error.kind(), Kind::Denied);
     let told = error.to_string();
     assert!(told.contains("InvalidAccessKeyId") && told.contains("storage_options"), "{told}");
+    store.configure(&[("secret_access_key", "guess")]).unwrap();
+    let error = whole(&store, "a").unwrap_err();
+    assert_eq!(error.kind(), Kind::Denied);
+    assert!(error.to_string().contains("SignatureDoesNotMatch"), "{error}");
     let error = store.configure(&[("acces_key", "x")]).unwrap_err();
     assert!(error.to_string().contains("acces_key"), "{error}");
 }
