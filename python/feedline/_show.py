@@ -59,6 +59,30 @@ class Found(NamedTuple):
     kind: str
     """``"volumes"``, ``"images"``, ``"tar"`` or ``"arrays"``."""
     pipeline: Pipeline
+    code: str
+    """What opens it, as Python code."""
+
+
+_OPENERS: dict[str, Callable[..., Pipeline]] = {
+    "volumes": volumes,
+    "images": images,
+    "tar": tar,
+    "arrays": npy,
+}
+
+
+def _found(kind: str, *arguments: Any, **settings: Any) -> Found:  # noqa: ANN401 - the opener's
+    opener = _OPENERS[kind]
+    words = [_word(it) for it in arguments if it is not None]
+    words += [f"{name}={_word(it)}" for name, it in settings.items()]
+    code = f"feedline.{opener.__name__}({', '.join(words)})"
+    return Found(kind, opener(*arguments, **settings), code)
+
+
+def _word(value: Any) -> str:  # noqa: ANN401 - an argument
+    if isinstance(value, list):
+        return f"[{', '.join(_word(it) for it in value)}]"
+    return repr(str(value) if isinstance(value, Path) else value)
 
 
 def opened(source: str, mask: str | None = None) -> Found:
@@ -74,7 +98,7 @@ def opened(source: str, mask: str | None = None) -> Found:
     Returns
     -------
     Found
-        Its kind and its samples.
+        Its kind, its samples and the code that opens it.
 
     Raises
     ------
@@ -83,7 +107,7 @@ def opened(source: str, mask: str | None = None) -> Found:
     """
     path = Path(source)
     if _ends(source, _SHARDS) and (path.is_file() or not path.exists()):
-        return Found("tar", _shards(source))
+        return _shards(source)
     if not path.exists():
         msg = f"there is no {source}"
         raise NotShownError(msg)
@@ -91,36 +115,37 @@ def opened(source: str, mask: str | None = None) -> Found:
         return _of_file(path, mask)
     names = sorted(entry.name for entry in os.scandir(path))
     if "imagesTr" in names:
-        return Found("volumes", volumes(path, mask))
+        return _found("volumes", path, mask)
     if mask is None and set(_BESIDE) <= set(names) and _holds(path / _BESIDE[0], _VOLUMES):
-        return Found("volumes", volumes(*(path / name for name in _BESIDE)))
+        return _found("volumes", *(path / name for name in _BESIDE))
     if _any(names, _VOLUMES):
-        return Found("volumes", volumes(path, mask))
+        return _found("volumes", path, mask)
     if _any(names, _SHARDS):
-        return Found("tar", _shards([str(path / name) for name in names if _ends(name, _SHARDS)]))
+        return _shards([str(path / name) for name in names if _ends(name, _SHARDS)])
     if _any(names, (".npy",)):
-        return Found("arrays", npy(path))
-    return Found("images", images(path) if mask is None else images(path, masks=mask))
+        return _found("arrays", path)
+    return _found("images", path, **({} if mask is None else {"masks": mask}))
 
 
 def _of_file(path: Path, mask: str | None) -> Found:
     if _ends(path.name, _VOLUMES):
-        return Found("volumes", volumes([path], None if mask is None else [mask]))
+        return _found("volumes", [path], None if mask is None else [mask])
     if _ends(path.name, _TABLES):
-        return Found("volumes", volumes(path, mask))
+        return _found("volumes", path, mask)
     if _ends(path.name, _PICTURES):
         msg = f"{path} is one picture, which any viewer shows"
         raise NotShownError(msg, f"pass the folder of pictures, {path.parent}")
     if path.suffix == ".npy":
-        return Found("arrays", npy(path))
+        return _found("arrays", path)
     msg = f"{path} is no file that can be shown"
     raise NotShownError(msg)
 
 
-def _shards(source: str | list[str]) -> Pipeline:
+def _shards(source: str | list[str]) -> Found:
     first = source if isinstance(source, str) else source[0]
     # Compressed shards can only be read from front to back.
-    return tar(source, streaming=not first.lower().endswith(".tar"))
+    settings = {} if first.lower().endswith(".tar") else {"streaming": True}
+    return _found("tar", source, **settings)
 
 
 def _ends(name: str, endings: tuple[str, ...]) -> bool:
@@ -155,7 +180,7 @@ def show(request: Mapping[str, Any], progress: Callable[[int, int], object]) -> 
     if out.suffix.lower() not in (".png", ".html"):
         msg = f"cannot write {out}: a picture ends in .png, a page in .html"
         raise NotShownError(msg, "pass --out NAME.png or --out NAME.html")
-    kind, pipeline = opened(request["source"], request["mask"])
+    kind, pipeline, _ = opened(request["source"], request["mask"])
     pipeline = _windowed(pipeline, request["window"])
     places = _places(pipeline, request)
     drawn: list[Gallery] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from feedline._feedline import usable_cores
@@ -18,8 +19,9 @@ __all__ = ["Tuned", "tune"]
 
 # A setting that is not better by so much is not worth having more workers or memory for.
 _WORTH = 1.03
-# How far below the best a prediction may be for its point still to be measured.
-_HOPE = 0.9
+# The best few: no more of them, none so far below the best, measured so often at the most, within
+# this part of what the whole grid would take.
+_FEW, _NEAR, _ROUNDS, _PART = 3, 0.9, 5, 0.22
 
 
 class Tuned(NamedTuple):
@@ -63,6 +65,7 @@ class _Search:
         self.target, self.memory, self.step = target, memory, step
         self._run = run
         self.trials: dict[Setting, Trial] = {}
+        self._runs: dict[Setting, list[Trial]] = {}
         self.expected: dict[Setting, float] = {}
         self.why: list[str] = []
         self.cores = usable_cores()
@@ -72,6 +75,23 @@ class _Search:
         if setting not in self.trials:
             self.trials[setting] = self._run(setting)
         return self.trials[setting]
+
+    def again(self, setting: Setting) -> None:
+        """Measure a point once more; it counts by the median of its runs."""
+        runs = self._runs.setdefault(setting, [self.trials[setting]])
+        runs.append(self._run(setting))
+        worked = [it for it in runs if not it.problem]
+        self.trials[setting] = runs[-1]._replace(
+            rate=median(it.rate for it in worked) if len(worked) == len(runs) else 0.0,
+            period=median(it.period for it in worked) if worked else 0.0,
+            memory=max(it.memory for it in runs),
+            seconds=sum(it.seconds for it in runs),
+            problem=next((it.problem for it in runs if it.problem), ""),
+        )
+
+    def seconds(self) -> float:
+        """Return how long all of it took."""
+        return sum(it.seconds for it in self.trials.values())
 
     def rate(self, setting: Setting) -> float:
         """Return the rate of a point, 0 if it failed or took too much memory."""
@@ -176,6 +196,7 @@ def tune(
     mode = now.mode if now.mode in axes["mode"] else axes["mode"][0]
     usual = 2 if 2 in axes["prefetch"] else axes["prefetch"][0]
     size = now.batch_size if now.batch_size in axes["batch_size"] else axes["batch_size"][0]
+    search.at(now)
     start = now._replace(mode=mode, batch_size=size, prefetch=usual, order=axes["order"][0])
     if 0 in axes["workers"]:
         inline = start._replace(workers=0, mode=axes["mode"][0])
@@ -186,7 +207,8 @@ def tune(
             search.at(start._replace(workers=near, mode=kind))
         _climb(search, start, workers)
     _refine(search)
-    baseline = search.at(now)
+    _settle(search)
+    baseline = search.trials[now]
     best = search.best()
     if search.rate(best) <= 0:
         problem = next((it.problem for it in search.trials.values() if it.problem), "")
@@ -273,6 +295,26 @@ def _refine(search: _Search) -> None:
         gain = search.rate(best._replace(order=order)) / max(search.rate(best), 1e-9)
         said = "brought" if gain > _WORTH else "brought no more:"
         search.why.append(f'order="{order}" {said} {gain:.2f} x.')
+
+
+def _settle(search: _Search) -> None:
+    """Measure the best few again, in turn, as long as all takes little beside the whole grid."""
+    allowed = _PART * len(search.target.grid()) * fmean(it.seconds for it in search.trials.values())
+    top = search.rate(search.best())
+    near = sorted((it for it in search.trials if search.rate(it) > _NEAR * top), key=search.rate)
+    near = near[: -_FEW - 1 : -1]
+    if top <= 0 or len(near) < 2:
+        return
+    rounds = 0
+    while rounds < _ROUNDS - 1:
+        each = sum(search.trials[it].seconds for it in near) / (rounds + 1)
+        if search.seconds() + each > allowed:
+            break
+        for setting in near:
+            search.again(setting)
+        rounds += 1
+    if rounds:
+        search.why.append(f"The best {len(near)} were measured {rounds + 1} times, in turn.")
 
 
 def _fewest(search: _Search, best: Setting) -> Setting:

@@ -6,12 +6,13 @@ import importlib.util
 import inspect
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from feedline._feedline import usable_cores
 from feedline._show import NotShownError
 from feedline._show import opened as opened_source
 from feedline.loader import Loader
+from feedline.scans import Volumes
 from feedline.tune.settings import Setting
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ __all__ = ["Target", "TargetError", "opened"]
 
 _WORKERS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _PREFETCH = {"native": (1, 2, 4, 8), "process": (1, 2, 4), "thread": (1, 2, 4)}
+# Samples of a batch, and voxels of a patch along each axis, where nothing is said.
+_SIZES, _PATCH = {"volumes": 2}, 64
 # What a function may take, by what it decides.
 _NAMES = {
     "num_workers": "workers",
@@ -114,20 +117,17 @@ def _axes(mode: str, batch_sizes: tuple[int, ...], now: Setting) -> dict[str, tu
 
 def _of_source(source: str, batch_sizes: tuple[int, ...]) -> Target:
     try:
-        kind, pipeline = opened_source(source)
+        kind, pipeline, code = opened_source(source)
     except (NotShownError, OSError, ValueError) as error:
         raise TargetError(f"cannot tune {source}: {error}") from error
-    code = f"feedline.{'npy' if kind == 'arrays' else kind}({source!r})"
-    if kind == "volumes":
-        raise TargetError(
-            f"{source} has volumes, of which a loader takes patches; write a function that makes "
-            "the loader and pass script.py:function"
-        )
     if kind in ("images", "tar"):
         pipeline = pipeline.random_resized_crop(224).flip().normalize()
         code += ".random_resized_crop(224).flip().normalize()"
-    size = batch_sizes[0] if batch_sizes else 32
-    now = Setting(max(usable_cores() - 1, 1), "native", 4, "planned", size)
+    elif isinstance(pipeline, Volumes):
+        pipeline = pipeline.random_crop(_PATCH)
+        code += f".random_crop({_PATCH})"
+    size = batch_sizes[0] if batch_sizes else _SIZES.get(kind, 32)
+    now = _native_now(Loader(pipeline, batch_size=size, shuffle=True))
 
     def make(setting: Setting) -> Iterable[Any]:
         options: Any = setting.arguments()
@@ -142,17 +142,15 @@ def _of_source(source: str, batch_sizes: tuple[int, ...]) -> Target:
 def _of_function(script: str, name: str, batch_sizes: tuple[int, ...]) -> Target:
     function = _imported(script, name)
     taken = _taken(function)
-    settings = {
-        "batch_size": batch_sizes[:1],
-    }
-    first = function(**{key: it[0] for key, it in settings.items() if it and key in taken})
+    given_first = {"batch_size": batch_sizes[0]} if batch_sizes and "batch_size" in taken else {}
+    first = function(**given_first)
     is_torch = hasattr(first, "prefetch_factor")
     if not is_torch and not isinstance(first, Loader):
         raise TargetError(
             f"{name} of {script} returned {type(first).__name__}; let it return torch's "
             "DataLoader, feedline's, or a feedline.Loader"
         )
-    now = _now(first, is_torch=is_torch)
+    now = _now(first) if is_torch else _native_now(first)
     axes = _axes("process" if is_torch else "native", batch_sizes, now)
     if not taken and not is_torch:
         raise TargetError(
@@ -167,6 +165,8 @@ def _of_function(script: str, name: str, batch_sizes: tuple[int, ...]) -> Target
         }
 
     def make(setting: Setting) -> Iterable[Any]:
+        if setting == now:  # as it is, with torch's loader if it is torch's
+            return function(**given_first)  # type: ignore[no-any-return]
         if taken:
             given = {key: getattr(setting, _NAMES[key]) for key in taken}
             if "prefetch_factor" in given and not setting.workers:
@@ -221,14 +221,19 @@ def _taken(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _now(loader: Any, *, is_torch: bool) -> Setting:  # noqa: ANN401 - of any kind
-    if not is_torch:
-        size = int(getattr(loader, "batch_size", 0) or 1)
-        return Setting(max(usable_cores() - 1, 1), "native", 4, "planned", size)
+def _now(loader: Any) -> Setting:  # noqa: ANN401 - torch's
     mode = getattr(loader, "worker_mode", "process")
     mode = mode if mode in ("process", "thread") else "process"
     size = int(loader.batch_size or getattr(loader.batch_sampler, "batch_size", 0) or 1)
     return Setting(int(loader.num_workers), mode, int(loader.prefetch_factor or 2), "planned", size)
+
+
+def _native_now(loader: Loader) -> Setting:
+    """Return what a loader was told, or decided where it was told nothing."""
+    told = loader._settings
+    order = "ready" if "window" in told else "planned"
+    size = int(cast("int", told["batch_size"]))
+    return Setting(loader.num_workers, "native", loader.stats()["prefetch"], order, size)
 
 
 def _rebuilt(loader: Any, setting: Setting) -> Iterable[Any]:  # noqa: ANN401 - torch's
