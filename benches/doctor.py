@@ -135,10 +135,23 @@ def without(plan: dict[str, Any], name: str) -> dict[str, Any]:
     return {**plan, name: 0.0}
 
 
+def others() -> float:
+    """Return how many cores are in use while nothing of this runs."""
+
+    def times() -> tuple[float, float]:
+        fields = [int(it) for it in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return float(sum(fields)), float(fields[3] + fields[4])
+
+    whole, idle = times()
+    time.sleep(0.1)
+    whole, idle = times()[0] - whole, times()[1] - idle
+    return (1 - idle / whole) * (os.cpu_count() or 1) if whole else 0.0
+
+
 def held(number: int, kinds: tuple[str, ...], chance: random.Random, gains: bool) -> dict[str, Any]:
     """Hold one case."""
     plan = drawn(kinds, chance)
-    case: dict[str, Any] = {"case": number, "planted": kinds, "plan": plan}
+    case: dict[str, Any] = {"case": number, "planted": kinds, "plan": plan, "others": others()}
     try:
         run = watch(SCRIPT, [json.dumps(plan)], **LIMITS)
         found = diagnose(run)
@@ -160,6 +173,7 @@ def held(number: int, kinds: tuple[str, ...], chance: random.Random, gains: bool
         words, settings = [json.dumps(plan)], change.settings
     else:
         words, settings = [json.dumps(without(plan, found.bottleneck))], {}
+    case["others"] = round(max(case["others"], others()), 2)
     try:
         after = watch(SCRIPT, words, settings=settings, replay=False, **LIMITS)
     except ScriptError as problem:
@@ -168,6 +182,8 @@ def held(number: int, kinds: tuple[str, ...], chance: random.Random, gains: bool
     period = (sum(seen["waits"]) + sum(seen["steps"])) / len(seen["waits"])
     case |= {
         "change": change.what,
+        "settings": change.settings,
+        "probes": run.seen["probes"],
         "expected": round(change.gain, 3),
         "measured": round(found.period / period, 3),
     }

@@ -22,13 +22,17 @@ import torch.utils.data
 
 from feedline import _feedline
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["OLDEST", "SEEN", "TAKEN", "lost", "set_sigchld_handler", "torch_worker"]
 
 #: The first and the last torch that the drop-in was tried with; docs/tested-on.md has the table.
 OLDEST, SEEN = "2.6", "2.15"
 
-# Who needs a name: every iterator of ours, those with workers, or only those of one kind.
-Need = Literal["all", "workers", "thread", "process"]
+# Who needs a name: every iterator of ours, those with workers, or only those of one kind; or the
+# doctor alone, which watches torch's own.
+Need = Literal["all", "workers", "thread", "process", "watch"]
 _NEEDS: dict[str, tuple[Need, ...]] = {
     "inline": ("all",),
     "native": ("all",),
@@ -36,10 +40,17 @@ _NEEDS: dict[str, tuple[Need, ...]] = {
     "auto": ("all", "workers", "thread"),
     "thread": ("all", "workers", "thread"),
     "process": ("all", "workers", "process"),
+    "watch": ("all", "watch"),
 }
 #: What is taken, as module and name, and who needs it; nobody does, where it has a stand-in.
 TAKEN: list[tuple[str, str, Need | None]] = []
-_lost: dict[Need, list[str]] = {"all": [], "workers": [], "thread": [], "process": []}
+_lost: dict[Need, list[str]] = {
+    "all": [],
+    "workers": [],
+    "thread": [],
+    "process": [],
+    "watch": [],
+}
 
 
 def lost(mode: str) -> str | None:
@@ -135,6 +146,9 @@ if TYPE_CHECKING:
     from torch.utils.data._utils.collate import collate_tensor_fn as collate_tensor_fn
     from torch.utils.data._utils.collate import default_collate_fn_map as default_collate_fn_map
     from torch.utils.data._utils.fetch import _BaseDatasetFetcher as _BaseDatasetFetcher
+    from torch.utils.data._utils.fetch import (
+        _IterableDatasetFetcher as _IterableDatasetFetcher,
+    )
     from torch.utils.data._utils.fetch import _MapDatasetFetcher as _MapDatasetFetcher
     from torch.utils.data._utils.pin_memory import _pin_memory_loop as _pin_memory_loop
     from torch.utils.data._utils.pin_memory import pin_memory as pin_memory
@@ -148,6 +162,7 @@ if TYPE_CHECKING:
         _IterableDatasetStopIteration as _IterableDatasetStopIteration,
     )
     from torch.utils.data._utils.worker import _ResumeIteration as _ResumeIteration
+    from torch.utils.data._utils.worker import _worker_loop as worker_loop
     from torch.utils.data.dataloader import _BaseDataLoaderIter as _BaseDataLoaderIter
     from torch.utils.data.dataloader import _DatasetKind as _DatasetKind
     from torch.utils.data.dataloader import _get_distributed_settings as _get_distributed_settings
@@ -209,6 +224,12 @@ else:
         "makes a batch of a map-style dataset by `fetch`",
         "all",
         takes=(None, True, None, False),
+    )
+    _IterableDatasetFetcher = _take(
+        "torch.utils.data._utils.fetch",
+        "_IterableDatasetFetcher",
+        "makes a batch of an iterable dataset by `fetch`",
+        "watch",
     )
     _InfiniteConstantSampler = _take(
         _LOADER,
@@ -285,6 +306,12 @@ else:
         "worker",
         "keeps in its global `_worker_info` what `get_worker_info` returns",
         "workers",
+    )
+    worker_loop = _take(
+        _WORKER,
+        "_worker_loop",
+        "is what torch's worker processes run; what is put in its place they run instead",
+        "watch",
     )
     ExceptionWrapper = _take(
         "torch._utils",
@@ -404,6 +431,11 @@ def set_thread_name(name: str) -> None:
 def set_worker_info(info: WorkerInfo | None) -> None:
     """Say what `get_worker_info` returns in this process."""
     torch_worker._worker_info = info
+
+
+def set_worker_loop(loop: Callable[..., None]) -> None:
+    """Say what torch's worker processes run."""
+    torch_worker._worker_loop = loop  # type: ignore[assignment]
 
 
 def is_python_exiting() -> bool:

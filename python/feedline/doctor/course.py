@@ -1,8 +1,8 @@
-"""The course of a watched script: some batches pass, some are watched, some are replayed.
+"""The course of a watched script: batches pass, are watched, are replayed, and a change is tried.
 
 It begins with the first loader that hands out more than a few batches. Replayed batches are those
 that were watched last, handed out again at once: what the loop does then is what it would do with a
-perfect loader.
+perfect loader. Then the change that is worth most, if it is a setting, is tried for a moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from feedline.doctor.signals import PASS, WATCH, Signal
+from feedline.doctor.probe import TRIED, Probe
+from feedline.doctor.signals import PASS, TRY, WATCH, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,8 @@ __all__ = ["Course", "Enough", "LoaderSeen"]
 _WATCHED, _WATCH_SECONDS = 30, 2.0
 _REPLAYED, _REPLAY_SECONDS = 20, 1.0
 _KEPT_BATCHES, _KEPT_BYTES = 4, 1 << 29
+# So many changes are tried at the most, each for so long.
+_PROBES, _PROBE_SECONDS = 2, 1.0
 
 
 class Enough(SystemExit):
@@ -52,6 +55,8 @@ class LoaderSeen:
 
     def __init__(self, number: int, loader: Any, iterator: Any) -> None:  # noqa: ANN401 - torch's
         self.number = number
+        # Held, or its number would be given to another.
+        self.loader = loader
         self.workers = int(iterator._num_workers)
         self.prefetch = int(loader.prefetch_factor or 2) if self.workers else 0
         self.batch_size = loader.batch_size
@@ -110,7 +115,7 @@ class Course:
     wanted
         Which loader to watch, by its number; 0: the first with enough batches.
     replay
-        Whether to replay batches afterwards.
+        Whether to replay batches afterwards, and to try a change.
     """
 
     def __init__(
@@ -140,6 +145,11 @@ class Course:
         self._kept: deque[Any] = deque(maxlen=_KEPT_BATCHES)
         self._replayed = 0
         self._replay_steps: list[float] = []
+        self._probe: Probe | None = None
+        self._probes: list[dict[str, Any]] = []
+        self._is_probing = False
+        #: Why loaders of this torch cannot be watched, if so.
+        self.lost: str | None = None
         self._size = 0
         self._parts = 0
         self._raw = 0.0
@@ -147,7 +157,7 @@ class Course:
 
     def begin(self, iterator: Any, loader: Any) -> None:  # noqa: ANN401 - torch's
         """Note that a loader is iterated."""
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or self._is_probing:
             return
         with self._lock:
             seen = self._known.get(id(loader))
@@ -155,8 +165,6 @@ class Course:
                 seen = LoaderSeen(len(self.loaders) + 1, loader, iterator)
                 self.loaders.append(seen)
                 self._known[id(loader)] = seen
-                # Or its number would be given to another.
-                seen.keep = loader  # type: ignore[attr-defined]
         iterator._feedline_seen, iterator._feedline_count = seen, 0
 
     def again(self, iterator: Any) -> None:  # noqa: ANN401 - torch's
@@ -177,6 +185,8 @@ class Course:
             raise Enough(0)
         if self._phase == "replay" and seen is self._chosen:
             return self._replay(iterator, seen, asked, step)
+        if self._phase == "try" and seen is self._chosen:
+            return self._try(iterator, seen, step)
         try:
             batch = original(iterator)
         except BaseException:
@@ -227,16 +237,89 @@ class Course:
         limit = max(self._seconds / 2, 1.0)
         enough = count >= _REPLAYED and took >= min(_REPLAY_SECONDS, self._watch_seconds)
         if enough or (count >= 2 and took >= limit) or not self._kept:
-            self._enough()
+            self._next_probe()
+        self._count(iterator, seen)
+        return self._handed_again(iterator)
+
+    def _count(self, iterator: Any, seen: LoaderSeen) -> None:  # noqa: ANN401 - torch's
         # Epochs are as long as they were: schedules of learning rates count steps.
         if seen.length is not None and iterator._feedline_count >= seen.length:
             self._last = None
             raise StopIteration
         iterator._feedline_count += 1
+
+    def _handed_again(self, iterator: Any) -> Any:  # noqa: ANN401 - a batch
         self._replayed += 1
         batch = _copied(self._kept[self._replayed % len(self._kept)])
         self._last = id(iterator), time.perf_counter()
         return batch
+
+    def _try(self, iterator: Any, seen: LoaderSeen, step: float | None) -> Any:  # noqa: ANN401
+        """Hand out a batch of the loader that has a changed setting."""
+        probe = self._probe
+        assert probe is not None  # noqa: S101 - in this phase there is one
+        self._count(iterator, seen)
+        try:
+            batch = probe.next(step)
+        except (Exception, StopIteration) as error:
+            self._probes.append({"settings": probe.settings, "problem": repr(error)})
+            self._next_probe()
+            return self._handed_again(iterator)
+        if probe.is_over:
+            self._probes.append(probe.told())
+            self._next_probe()
+        self._last = id(iterator), time.perf_counter()
+        return batch
+
+    def _next_probe(self) -> None:
+        """Try the change that is worth most by what is known now, or end."""
+        if self._probe is not None:
+            with contextlib.suppress(Exception):
+                self._probe.end()
+        self._probe, self._phase = None, "try"
+        self._signal.phase = PASS
+        while len(self._probes) < _PROBES and self._replays:
+            settings = self._proposed()
+            if not settings:
+                break
+            try:
+                self._is_probing = True
+                self._probe = Probe(
+                    self._chosen and self._chosen.loader,
+                    settings,
+                    seconds=min(_PROBE_SECONDS, self._watch_seconds),
+                    most=self._seconds / 2,
+                )
+            except Exception as error:  # it is not for this loader
+                self._probes.append({"settings": settings, "problem": repr(error)})
+                continue
+            finally:
+                self._is_probing = False
+            self._signal.phase = TRY
+            return
+        self._enough()
+
+    def _proposed(self) -> dict[str, Any]:
+        """Return the settings of the change that is worth most, if they can be tried here."""
+        from feedline.doctor.diagnosis import diagnose  # needed once
+        from feedline.doctor.running import Run
+
+        seen = self._told({"how": "enough"})
+        chosen = self._chosen
+        if chosen is None or len(chosen.waits) < 3:
+            return {}
+        (self._folder / "watched.new").write_text(json.dumps(seen))
+        (self._folder / "watched.new").replace(self._folder / "watched.json")
+        change = diagnose(Run(seen, Run.of_processes(self._folder))).change
+        if change is None or not change.settings or not change.settings.keys() <= TRIED:
+            return {}
+        if any(it["settings"] == change.settings for it in self._probes):
+            return {}
+        # Within an epoch there must be more batches than lie ready.
+        workers = change.settings.get("num_workers", chosen.workers)
+        if chosen.length is not None and chosen.length < workers * max(chosen.prefetch, 2) + 10:
+            return {}
+        return dict(change.settings)
 
     def _enough(self) -> NoReturn:
         self._phase = "over"
@@ -258,10 +341,17 @@ class Course:
             return
         self._is_written = True
         self._signal.phase = PASS
+        # Samplers write when they see that the watch is over.
+        time.sleep(0.05)
+        fresh = self._folder / "seen.new"
+        fresh.write_text(json.dumps(self._told(ended)))
+        fresh.replace(self._folder / "seen.json")
+
+    def _told(self, ended: dict[str, Any]) -> dict[str, Any]:
         chosen = self._chosen
         if chosen is None and self.loaders:
             chosen = max(self.loaders, key=lambda it: it.batches)
-        told = {
+        return {
             "ended": ended,
             "loaders": len(self.loaders),
             "loader": chosen and chosen.told(),
@@ -270,12 +360,9 @@ class Course:
             "batch_parts": self._parts,
             "tensor_share": self._raw,
             "has_feedline_loader": _has_feedline_loader(),
+            "probes": self._probes,
+            "lost": self.lost,
         }
-        # Samplers write when they see that the watch is over.
-        time.sleep(0.05)
-        fresh = self._folder / "seen.new"
-        fresh.write_text(json.dumps(told))
-        fresh.replace(self._folder / "seen.json")
 
 
 def _has_feedline_loader() -> bool:

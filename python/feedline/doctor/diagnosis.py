@@ -24,6 +24,8 @@ NAMES = (
 _FELT, _WAITING = 1.1, 0.08
 # A change is worth making from here on.
 _WORTH = 1.1
+# A stage with this share of the time is all that counts.
+_MOSTLY = 0.7
 _STAGES = ("storage", "decode", "transform", "collate")
 _OF_STATS = {"load": "storage", "fetch": "transform"}
 
@@ -51,12 +53,15 @@ class Change(NamedTuple):
         How many times as fast training is expected to be then.
     why
         The reason.
+    probed
+        For how many seconds of the run it was tried; 0: the gain is the model's.
     """
 
     settings: dict[str, Any]
     what: str
     gain: float
     why: str
+    probed: float = 0.0
 
 
 class Diagnosis(NamedTuple):
@@ -68,6 +73,8 @@ class Diagnosis(NamedTuple):
         One of `NAMES`.
     second
         What comes next, if it counts.
+    stage
+        The stage that takes most of the time of making a batch, whatever the bottleneck is.
     without
         How many times as fast training would be if the bottleneck took no time.
     waiting
@@ -94,6 +101,7 @@ class Diagnosis(NamedTuple):
 
     bottleneck: str
     second: str | None
+    stage: str | None
     without: float
     waiting: float
     ceiling: float
@@ -157,11 +165,13 @@ def diagnose(run: Run, *, cores: int | None = None) -> Diagnosis:
     transport = seen.send + seen.receive
     if transport > 0:
         stages["transport"] = transport
-    bottleneck, second, without = _name(loader, seen, costs, period, wait / period)
-    change = _change(run, bottleneck, without, seen, costs, period)
+    probed = _probed(run, period)
+    bottleneck, second, without = _name(loader, seen, costs, period, wait / period, probed)
+    change = _change(run, bottleneck, without, seen, costs, period, probed)
     return Diagnosis(
         bottleneck=bottleneck,
         second=second,
+        stage=max(stages, key=stages.__getitem__, default=None),
         without=without,
         waiting=wait / period,
         ceiling=period / perfect,
@@ -282,8 +292,23 @@ def _costs(run: Run, seen: _Seen, perfect: float, cores: int) -> Costs:
     ).with_transport_if_none(run.seen["batch_parts"], run.seen["batch_bytes"])
 
 
+def _probed(run: Run, period: float) -> list[Change]:
+    """Return the changes that were tried while the script ran, with what they brought."""
+    return [
+        Change(it["settings"], "", period / it["period"], "", it["seconds"])
+        if "period" in it
+        else Change(it["settings"], "", 0.0, it["problem"])
+        for it in run.seen["probes"]
+    ]
+
+
 def _name(
-    loader: dict[str, Any], seen: _Seen, costs: Costs, period: float, waiting: float
+    loader: dict[str, Any],
+    seen: _Seen,
+    costs: Costs,
+    period: float,
+    waiting: float,
+    probed: list[Change],
 ) -> tuple[str, str | None, float]:
     """Return the bottleneck, what comes next, and the gain without the bottleneck."""
     stages = {
@@ -314,13 +339,24 @@ def _name(
             more = period / costs.unlocked().period()
         return "GIL", first, more
     is_transport = first == "transport" and times[first] > 0.4 * whole
-    if loader["workers"] < costs.cores and not is_transport and more > _WORTH:
+    # Readers that wait need no core: what holds them up is the storage, however many cores idle.
+    is_storage = bool(loader["workers"]) and times["storage"] > _MOSTLY * whole
+    for it in probed:
+        if it.probed and it.settings.keys() == {"num_workers"}:
+            more = min(more, it.gain)
+    if loader["workers"] < costs.cores and not (is_transport or is_storage) and more > _WORTH:
         return "too few workers", first, more
     return first, second, gains[first]
 
 
 def _change(
-    run: Run, bottleneck: str, without: float, seen: _Seen, costs: Costs, period: float
+    run: Run,
+    bottleneck: str,
+    without: float,
+    seen: _Seen,
+    costs: Costs,
+    period: float,
+    probed: list[Change],
 ) -> Change | None:
     loader = run.seen["loader"]
     found: list[Change] = []
@@ -349,6 +385,10 @@ def _change(
         start = fmean(loader["start_seconds"][1:])
         gain = (length * period + start) / (length * period + min(start, 2 * period))
         found.append(Change({"persistent_workers": True}, "persistent_workers=True", gain, _ANEW))
+    known = [next((it for it in probed if it.settings == one.settings), one) for one in found]
+    found = [
+        one._replace(gain=it.gain, probed=it.probed) for one, it in zip(found, known, strict=True)
+    ]
     best = max(found, key=lambda it: it.gain, default=None)
     if best is not None and best.gain >= _WORTH:
         return best

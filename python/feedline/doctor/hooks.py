@@ -8,16 +8,18 @@ from __future__ import annotations
 import functools
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import time
 from multiprocessing import util
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from feedline.doctor.sampling import Sampler
+from feedline.doctor.signals import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
     from types import ModuleType
 
     from feedline.doctor.course import Course
@@ -35,8 +37,6 @@ class _Process:
 
     def here(self) -> Sampler | None:
         """Return the sampler of this process, which begins if it is a worker."""
-        import os
-
         if os.getpid() != self.pid:
             self.pid, self.sampler = os.getpid(), None
             if sys.modules["torch.utils.data"].get_worker_info() is not None:
@@ -87,20 +87,29 @@ def install(course: Course, folder: Path, settings: Mapping[str, Any]) -> None:
     folder
         The run's folder.
     settings
-        What loaders have instead of what the script says: ``num_workers`` and others.
+        What loaders have instead of what the script says: ``num_workers`` and others; with
+        ``loader="feedline"`` they are the drop-in's.
     """
-    import os
-
     process = _Process(folder, os.getpid())
     process.begin(is_script=True)
+    settings = dict(settings)
+    uses_drop_in = settings.pop("loader", None) == "feedline"
 
-    def dataloader(module: Any) -> None:  # noqa: ANN401 - torch's
-        _watch_iterators(module._BaseDataLoaderIter, course)
-        _change_settings(module.DataLoader, settings)
-        worker = module._utils.worker
-        watched_worker.original = worker._worker_loop  # type: ignore[attr-defined]
-        worker._worker_loop = watched_worker
-        _watch_fetchers(module._utils.fetch, process)
+    def torch(module: Any) -> None:  # noqa: ANN401 - torch, as a whole
+        from feedline import _torch_private as private
+
+        course.lost = private.lost("watch")
+        if course.lost is not None:
+            return
+        if uses_drop_in:
+            from feedline.torch import install as use_drop_in
+
+            use_drop_in()
+        _watch_iterators(private._BaseDataLoaderIter, course)
+        _change_settings(module.utils.data.dataloader.DataLoader, settings)
+        watched_worker.original = private.worker_loop  # type: ignore[attr-defined]
+        private.set_worker_loop(watched_worker)
+        _watch_fetchers(process)
 
     def claiming(module: Any) -> None:  # noqa: ANN401 - the drop-in's
         module.Maker.__call__ = _watched(module.Maker.__call__, process)
@@ -109,7 +118,7 @@ def install(course: Course, folder: Path, settings: Mapping[str, Any]) -> None:
         _note_made(module)
 
     changes: dict[str, Callable[[Any], None]] = {
-        "torch.utils.data.dataloader": dataloader,
+        "torch": torch,
         "feedline.torch.workers.claiming": claiming,
         "feedline.loader": native,
     }
@@ -168,9 +177,11 @@ def _change_settings(kind: Any, settings: Mapping[str, Any]) -> None:  # noqa: A
     kind.__init__ = changed
 
 
-def _watch_fetchers(fetch: Any, process: _Process) -> None:  # noqa: ANN401 - torch's
-    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-        kind.fetch = _watched(kind.fetch, process)
+def _watch_fetchers(process: _Process) -> None:
+    from feedline._torch_private import _IterableDatasetFetcher, _MapDatasetFetcher
+
+    for kind in (_MapDatasetFetcher, _IterableDatasetFetcher):
+        kind.fetch = _watched(kind.fetch, process)  # type: ignore[method-assign]
 
 
 def _watched(make: Callable[..., Any], process: _Process) -> Callable[..., Any]:
@@ -196,17 +207,12 @@ def watched_worker(*arguments: Any) -> None:  # noqa: ANN401 - torch's
     """Run torch's worker loop; in a started, not forked, process begin to watch first."""
     original = getattr(watched_worker, "original", None)
     if original is None:
-        import os
-        from pathlib import Path
+        from feedline._torch_private import worker_loop
 
-        from torch.utils.data._utils import fetch, worker
-
-        from feedline.doctor.signals import FOLDER
-
-        original = worker._worker_loop
+        original = worker_loop
         folder = os.environ.get(FOLDER)
         if folder:
             process = _Process(Path(folder), os.getpid())
             process.begin(is_script=False)
-            _watch_fetchers(fetch, process)
+            _watch_fetchers(process)
     original(*arguments)

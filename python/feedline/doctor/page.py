@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any
 
-from feedline.doctor.report import headline, span, spot_text, tried_text
+from feedline.doctor.report import gain_text, headline, span, spot_text, tried_text
 
 if TYPE_CHECKING:
     from feedline.doctor.diagnosis import Diagnosis
@@ -35,7 +35,7 @@ def as_page(script: str, found: Diagnosis, tried: dict[str, Any] | None) -> str:
     advice = "<p>Nothing about loading is worth changing.</p>"
     if change is not None:
         advice = (
-            f"<p><code>{words(change.what)}</code>: <b>{change.gain:.2f} x</b> expected. "
+            f"<p><code>{words(change.what)}</code>: <b>{words(gain_text(change))}</b>. "
             f"{words(change.why)}.</p>"
         )
     if tried is not None:

@@ -38,10 +38,7 @@ def main(arguments: list[str]) -> None:
         wanted=order["loader"],
         replay=order["replay"],
     )
-    settings = dict(order["settings"])
-    if settings.pop("loader", None) == "feedline":
-        _use_drop_in()
-    install(course, folder, settings)
+    install(course, folder, order["settings"])
     ended: dict[str, Any] = {"how": "end"}
     try:
         run_program(arguments[1], arguments[2:])
@@ -55,16 +52,6 @@ def main(arguments: list[str]) -> None:
         raise
     finally:
         course.write(ended)
-
-
-def _use_drop_in() -> None:
-    """Let scripts find the drop-in where they look for torch's loader."""
-    import torch.utils.data
-    import torch.utils.data.dataloader
-
-    from feedline.torch import DataLoader
-
-    torch.utils.data.DataLoader = torch.utils.data.dataloader.DataLoader = DataLoader  # type: ignore[misc]
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from feedline._feedline import usable_cores
 
 if TYPE_CHECKING:
-    from feedline.doctor.diagnosis import Diagnosis, Hotspot
+    from feedline.doctor.diagnosis import Change, Diagnosis, Hotspot
 
-__all__ = ["as_data", "as_text", "headline", "span", "spot_text"]
+__all__ = ["as_data", "as_text", "gain_text", "headline", "span", "spot_text", "tried_text"]
 
 # What a name means, in a sentence.
 _MEANS = {
@@ -50,6 +50,7 @@ def as_data(script: str, found: Diagnosis, tried: dict[str, Any] | None) -> dict
         "script": script,
         "bottleneck": found.bottleneck,
         "second": found.second,
+        "largest_stage": found.stage,
         "gain_without": found.without,
         "waiting_share": found.waiting,
         "ceiling": found.ceiling,
@@ -78,6 +79,7 @@ def as_data(script: str, found: Diagnosis, tried: dict[str, Any] | None) -> dict
             "what": change.what,
             "expected_gain": change.gain,
             "why": change.why,
+            "probed_seconds": change.probed,
         },
         "tried": tried,
         "loader": found.loader,
@@ -131,13 +133,19 @@ def as_text(script: str, found: Diagnosis, tried: dict[str, Any] | None) -> str:
     if change is None:
         lines.append("Nothing about loading is worth changing.")
         return "\n".join(lines)
-    lines.append(f"Worth most: {change.what}: {change.gain:.2f} x expected")
+    lines.append(f"Worth most: {change.what}: {gain_text(change)}")
     lines.append(f"  {change.why}")
     if tried is not None:
         lines.append(tried_text(tried))
     elif change.settings:
-        lines.append("  --try makes this change and measures it")
+        lines.append("  --try makes this change from the start and measures it")
     return "\n".join(lines)
+
+
+def gain_text(change: Change) -> str:
+    """Return what is expected of a change, and why one may expect it."""
+    how = f" (seen for {span(change.probed)} of this run)" if change.probed else ""
+    return f"{change.gain:.2f} x expected{how}"
 
 
 def tried_text(tried: dict[str, Any]) -> str:

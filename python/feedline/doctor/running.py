@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from feedline.doctor.probe import START
 from feedline.doctor.signals import FOLDER
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "ScriptError", "watch"]
 
-# How long a script may take to end once enough was seen: seconds.
+# How long a script may take to end once enough was seen, and beyond what trying a change takes:
+# seconds.
 _GRACE = 5.0
 
 
@@ -55,6 +57,11 @@ class Run:
         self.seen = seen
         self.processes = processes
 
+    @staticmethod
+    def of_processes(folder: Path) -> list[dict[str, Any]]:
+        """Return what the samplers of a run left in its folder."""
+        return [json.loads(it.read_text()) for it in folder.glob("process-*.json")]
+
 
 def watch(
     script: str,
@@ -88,7 +95,8 @@ def watch(
     watch_seconds
         For how long to watch at least.
     replay
-        Whether to replay batches, to see what a perfect loader would bring.
+        Whether to replay batches, to see what a perfect loader would bring, and to try the change
+        that is worth most for a moment.
     show
         Gets what the script prints.
 
@@ -118,22 +126,27 @@ def watch(
             "settings": dict(settings or {}),
         }
         (folder / "order.json").write_text(json.dumps(order))
-        code, out_of_time = _run(folder, [script, *arguments], limit, show)
+        code, out_of_time = _run(folder, [script, *arguments], limit, seconds, show)
         output = _tail(folder / "output")
-        try:
-            seen = json.loads((folder / "seen.json").read_text())
-        except FileNotFoundError:
-            seen = None
-        processes = [json.loads(it.read_text()) for it in folder.glob("process-*.json")]
+        seen = None
+        # The second is from before a change was tried, which may have been the end of the script.
+        for name in ("seen.json", "watched.json"):
+            if seen is None and (folder / name).exists():
+                seen = json.loads((folder / name).read_text())
+        processes = Run.of_processes(folder)
     _refuse(script, seen, code, output, limit if out_of_time else None)
     return Run(seen, processes)
 
 
 def _run(
-    folder: Path, words: list[str], limit: float, show: Callable[[str], None] | None
+    folder: Path,
+    words: list[str],
+    limit: float,
+    seconds: float,
+    show: Callable[[str], None] | None,
 ) -> tuple[int | None, bool]:
     """Run the script; return its exit code, None if it was ended, and whether time was up."""
-    out_of_time, enough_at, shown = False, 0.0, 0
+    out_of_time, enough_at, watched_at, shown = False, 0.0, 0.0, 0
     # A file, not a pipe: nobody waits for whoever else may have it open.
     with (folder / "output").open("wb") as output:
         process = _start(folder, words, output)
@@ -146,10 +159,14 @@ def _run(
                 shown = _show(folder / "output", shown, show)
             if not enough_at and (folder / "seen.json").exists():
                 enough_at = now
+            if not watched_at and (folder / "watched.json").exists():
+                watched_at = now
             if enough_at and now > enough_at + _GRACE:
                 break
+            if watched_at and not enough_at and now > watched_at + seconds + 2 * START + _GRACE:
+                break
             if now > ends_at:
-                out_of_time = not enough_at
+                out_of_time = not enough_at and not watched_at
                 break
             time.sleep(0.02)
         if show is not None:
@@ -236,6 +253,8 @@ def _refuse(
             f"{script} handed out too few batches within {limit:g} s; allow it more with --limit",
             output,
         )
+    if seen is not None and seen["lost"] is not None:
+        raise ScriptError(f"the loaders of {script} cannot be watched: {seen['lost']}", output)
     died = _how(code, seen)
     if seen is None:
         raise ScriptError(f"{script} {died} before anything was seen of it", output)

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from feedline.doctor.signals import WATCH, Signal
+from feedline.doctor.signals import PASS, WATCH, Signal
 from feedline.doctor.stages import Place, place_of
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Sampler(threading.Thread):
         self._ticks = self._late = 0
         self._seconds = self._cpu = 0.0
         self._running: list[str] = []
+        self._is_sealed = False
         # Batches made, and seconds that took; written by whoever makes them.
         self.made = 0
         self.made_seconds = self.made_cpu = 0.0
@@ -103,7 +104,7 @@ class Sampler(threading.Thread):
         """Look until the process ends."""
         try:
             while True:
-                if self.is_watching:
+                if self._signal.phase != PASS:
                     self._watch()
                 time.sleep(0.01)
         except Exception as error:  # the script must not notice
@@ -111,6 +112,9 @@ class Sampler(threading.Thread):
                 self._path.with_suffix(".error").write_text(repr(error))
 
     def _watch(self) -> None:
+        phase = self._signal.phase
+        # What a change does is timed, and these looks are as much of a burden as those before.
+        self._is_sealed = phase != WATCH
         before = sys.getswitchinterval()
         sys.setswitchinterval(min(before, _SWITCH))
         began, cpu = time.perf_counter(), time.process_time()
@@ -118,7 +122,7 @@ class Sampler(threading.Thread):
         own = _Thread(threading.get_ident(), threading.get_native_id())
         written = began
         try:
-            while self.is_watching:
+            while self._signal.phase == phase:
                 asked = time.perf_counter()
                 time.sleep(_TICK)
                 late = time.perf_counter() - asked - _TICK - own.passed()[2]
@@ -178,7 +182,7 @@ class Sampler(threading.Thread):
 
     def write(self) -> None:
         """Write what was seen so far."""
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or self._is_sealed:
             return
         told: dict[str, Any] = {
             "pid": self._pid,

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FOLDER", "PASS", "WATCH", "Signal"]
+__all__ = ["FOLDER", "PASS", "TRY", "WATCH", "Signal"]
 
 # The environment variable that names the folder; whoever has it belongs to the run.
 FOLDER = "FEEDLINE_DOCTOR"
 
-PASS, WATCH = 0, 1
+# Of a change that is tried nothing is kept, but looking costs the same as before.
+PASS, WATCH, TRY = 0, 1, 2
 
 
 class Signal:
@@ -34,7 +35,7 @@ class Signal:
 
     @property
     def phase(self) -> int:
-        """`PASS` or `WATCH`."""
+        """`PASS`, `WATCH` or `TRY`."""
         return self._map[0]
 
     @phase.setter

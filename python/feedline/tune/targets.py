@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from feedline._feedline import usable_cores
 from feedline._show import NotShownError
 from feedline._show import opened as opened_source
+from feedline.doctor.probe import rebuilt
 from feedline.loader import Loader
 from feedline.scans import Volumes
 from feedline.tune.settings import Setting
@@ -172,7 +173,7 @@ def _of_function(script: str, name: str, batch_sizes: tuple[int, ...]) -> Target
             if "prefetch_factor" in given and not setting.workers:
                 given["prefetch_factor"] = None
             return function(**given)  # type: ignore[no-any-return]
-        return _rebuilt(first, setting)
+        return rebuilt(first, **setting.arguments())  # type: ignore[no-any-return]
 
     def paste(setting: Setting) -> str:
         if taken:
@@ -234,29 +235,3 @@ def _native_now(loader: Loader) -> Setting:
     order = "ready" if "window" in told else "planned"
     size = int(cast("int", told["batch_size"]))
     return Setting(loader.num_workers, "native", loader.stats()["prefetch"], order, size)
-
-
-def _rebuilt(loader: Any, setting: Setting) -> Iterable[Any]:  # noqa: ANN401 - torch's
-    """Return a loader of the drop-in with the same data and other settings."""
-    from feedline.torch import DataLoader
-
-    options: dict[str, Any] = dict(setting.arguments())
-    size = options.pop("batch_size")
-    if loader.batch_size is None:
-        options["batch_sampler"] = loader.batch_sampler
-        if loader.batch_sampler is None:
-            options |= {"batch_size": None, "sampler": loader.sampler}
-    else:
-        options |= {"batch_size": size, "drop_last": loader.drop_last}
-        if not hasattr(loader.dataset, "__iter__") or hasattr(loader.dataset, "__getitem__"):
-            options["sampler"] = loader.sampler
-    context = loader.multiprocessing_context if setting.workers else None
-    return DataLoader(
-        loader.dataset,
-        collate_fn=loader.collate_fn,
-        pin_memory=loader.pin_memory,
-        worker_init_fn=loader.worker_init_fn,
-        generator=loader.generator,
-        multiprocessing_context=context if setting.mode == "process" else None,
-        **options,
-    )
