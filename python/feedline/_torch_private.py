@@ -25,7 +25,15 @@ from feedline import _feedline
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["OLDEST", "SEEN", "TAKEN", "lost", "set_sigchld_handler", "torch_worker"]
+__all__ = [
+    "OLDEST",
+    "SEEN",
+    "TAKEN",
+    "lost",
+    "set_sigchld_handler",
+    "torch_worker",
+    "worker_loop",
+]
 
 #: The first and the last torch that the drop-in was tried with; docs/tested-on.md has the table.
 OLDEST, SEEN = "2.6", "2.15"
@@ -435,7 +443,7 @@ def set_worker_info(info: WorkerInfo | None) -> None:
 
 def set_worker_loop(loop: Callable[..., None]) -> None:
     """Say what torch's worker processes run."""
-    torch_worker._worker_loop = loop  # type: ignore[assignment]
+    torch_worker._worker_loop = loop
 
 
 def is_python_exiting() -> bool:

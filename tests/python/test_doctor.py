@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from feedline.doctor import NAMES
+from feedline.doctor import NAMES, Run, diagnose
 from feedline.doctor.costs import Costs
+from feedline.doctor.probe import Probe
 from feedline.doctor.stages import place_of
 from patience import PATIENCE
 
@@ -86,6 +88,8 @@ def doctor(tmp_path):
         script.write_text(head + textwrap.dedent(source))
         command = [sys.executable, *before, "-m", "feedline", "doctor", *options, "train.py"]
         out, err = tmp_path / "stdout", tmp_path / "stderr"
+        # Of a short path: names of sockets have 108 letters.
+        temporary = Path(tempfile.mkdtemp(prefix="doctor-"))
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
                 [*command, *arguments],
@@ -94,6 +98,7 @@ def doctor(tmp_path):
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
+                env={**os.environ, "TMPDIR": str(temporary)},
                 # Two cores wherever the tests run: "too few workers" means fewer than cores.
                 preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2]),
             )
@@ -105,6 +110,7 @@ def doctor(tmp_path):
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
         assert left == []
+        temporary.rmdir()  # there must be nothing in it
         return code, out.read_text(), err.read_text()
 
     return run
@@ -192,6 +198,152 @@ def test_output_of_the_script_is_not_that_of_the_command(doctor):
     assert told["script"] == "train.py"
 
 
+def test_batches_in_shared_memory_leave_nothing_there(doctor, tmp_path):
+    # With this strategy each tensor is a file of a name until somebody tidies up.
+    source = """
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    class Large(Samples):
+        def make(self, i):
+            open(f"made-by-{os.getpid()}", "w").close()
+            time.sleep(0.01)
+            return torch.zeros(50_000)
+    for batch in DataLoader(Large(), batch_size=4, num_workers=2):
+        model(batch)
+    """
+    found(doctor(source, "--json", "--seconds", "1"))
+    makers = [it.name.rpartition("-")[2] for it in tmp_path.glob("made-by-*")]
+    assert len(makers) >= 2
+    left = [it.name for pid in makers for it in Path("/", "dev", "shm").glob(f"torch_{pid}_*")]
+    assert left == []
+
+
+# ---- a change that is tried
+
+
+class Numbered:
+    def __len__(self):
+        return 10_000
+
+    def __getitem__(self, index):
+        return index
+
+
+def test_a_change_is_tried_beside_the_scripts_own_loader():
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(Numbered(), batch_size=2)
+    probe = Probe(loader, {"num_workers": 2}, seconds=0.01, most=PATIENCE)
+    try:
+        batches = []
+        while not probe.is_over:
+            batches.append(probe.next(0.001).tolist())
+        told = probe.told()
+    finally:
+        probe.end()
+    assert batches[:2] == [[0, 1], [2, 3]]
+    assert told["settings"] == {"num_workers": 2}
+    assert told["period"] > 0.001, "the step is part of it"
+    assert (loader.num_workers, loader.prefetch_factor, loader._iterator) == (0, None, None)
+
+
+def test_the_drop_in_is_tried_with_the_same_samples():
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(Numbered(), batch_sampler=[[5, 6], [7, 8], [1, 2]], num_workers=1)
+    probe = Probe(loader, {"loader": "feedline"}, seconds=1, most=1)
+    try:
+        assert [probe.next(None).tolist() for _ in range(3)] == [[5, 6], [7, 8], [1, 2]]
+    finally:
+        probe.end()
+    assert probe.told()["problem"] == "it handed out too few batches"
+
+
+def seen_run(workers, stages, probes=(), step=0.01, wait=0.05):
+    """What a script leaves whose workers spend this many seconds on stages, on the processor."""
+    count = 100
+    line = ["train.py", 1, "make"]
+    places = [
+        ["make", stage, stage, line, False, on * count, on * count, 0.0]
+        for stage, on in stages.items()
+    ]
+    process = {
+        "pid": 1,
+        "script": False,
+        "seconds": count * (step + wait),
+        "cpu": 1.0,
+        "ticks": 1000,
+        "late": 0,
+        "running": ["make"],
+        "made": count,
+        "places": places,
+        "made_seconds": count * sum(stages.values()),
+        "made_cpu": 1.0,
+    }
+    loader = {
+        "number": 1,
+        "where": "train.py:1",
+        "workers": workers,
+        "prefetch": 2,
+        "batch_size": 4,
+        "batches_per_epoch": 1000,
+        "persistent_workers": False,
+        "mode": "process",
+        "is_feedline": False,
+        "batches": count,
+        "start_seconds": [0.1],
+        "stages": None,
+        "waits": [wait] * count,
+        "steps": [step] * count,
+    }
+    seen = {
+        "ended": {"how": "enough"},
+        "loaders": 1,
+        "loader": loader,
+        "lost": None,
+        "replay_steps": [step] * count,
+        "batch_bytes": 100,
+        "batch_parts": 1,
+        "tensor_share": 1.0,
+        "has_feedline_loader": False,
+        "probes": list(probes),
+    }
+    return Run(seen, [process])
+
+
+def test_on_many_cores_too_few_workers_are_named_and_the_largest_stage_is_told():
+    found = diagnose(seen_run(2, {"decode": 0.1, "transform": 0.02}), cores=16)
+    assert (found.bottleneck, found.stage) == ("too few workers", "decode")
+    assert found.change.settings["num_workers"] > 2
+    found = diagnose(seen_run(2, {"decode": 0.1, "transform": 0.02}), cores=2)
+    assert (found.bottleneck, found.stage) == ("decode", "decode")
+
+
+def test_readers_that_wait_are_held_up_by_storage_however_many_cores_there_are():
+    run = seen_run(2, {"storage": 0.12})
+    run.processes[0]["places"][0][6] = 0.0  # off the processor
+    found = diagnose(run, cores=16)
+    assert found.bottleneck == "storage"
+    assert found.change.settings["num_workers"] > 2
+
+
+def test_what_was_tried_counts_and_not_what_the_model_says():
+    run = seen_run(2, {"decode": 0.1, "transform": 0.02})
+    settings = diagnose(run, cores=16).change.settings
+    good = {"settings": settings, "seconds": 1.0, "period": 0.03}
+    found = diagnose(seen_run(2, {"decode": 0.1, "transform": 0.02}, [good]), cores=16)
+    assert found.change.gain == pytest.approx(0.06 / 0.03)
+    assert found.change.probed == 1.0
+    # More workers that brought nothing are neither recommended nor missed.
+    useless = {"settings": settings, "seconds": 1.0, "period": 0.06}
+    found = diagnose(seen_run(2, {"decode": 0.1, "transform": 0.02}, [useless]), cores=16)
+    assert found.bottleneck == "decode"
+    assert found.change.settings == {}
+    # Nor is one that failed.
+    failed = {"settings": settings, "problem": "OSError()"}
+    found = diagnose(seen_run(2, {"decode": 0.1, "transform": 0.02}, [failed]), cores=16)
+    assert found.change.settings == {}
+
+
 # ---- scripts of which nothing can be said
 
 
@@ -205,6 +357,7 @@ def test_output_of_the_script_is_not_that_of_the_command(doctor):
         ("import os; os._exit(0)", ["ended before anything was seen"]),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", ["killed by SIGSEGV"]),
         ("this is no Python", ["died of SyntaxError"]),
+        ("import os; print('x', flush=True); os.abort()", ["killed by SIGABRT", "  x"]),
     ],
 )
 def test_a_script_without_batches_is_told_about(doctor, source, words):
@@ -218,6 +371,51 @@ def test_a_script_that_ends_early_is_told_about(doctor):
     code, out, err = doctor("for _ in zip(range(2), DataLoader(Samples())): pass")
     assert (code, out) == (3, "")
     assert "ended after 2 batches" in err
+
+
+def test_a_script_that_dies_in_mid_run_is_told_about_with_both_its_streams(doctor):
+    source = """
+    for number, batch in enumerate(DataLoader(Samples(), num_workers=2)):
+        if number == 2:
+            print("to out"); print("to err", file=sys.stderr)
+            raise LookupError("no such label")
+    """
+    code, out, err = doctor(source)
+    assert (code, out) == (3, "")
+    for words in ("died of LookupError: no such label after 3 batches", "to out", "to err"):
+        assert words in err
+
+
+def test_a_script_of_which_a_worker_dies_is_told_about(doctor):
+    source = """
+    class Deadly(Samples):
+        def make(self, i):
+            if i == 5: os._exit(7)
+            return torch.zeros(8)
+    for batch in DataLoader(Deadly(), batch_size=2, num_workers=1):
+        model(batch)
+    """
+    code, out, err = doctor(source)
+    assert (code, out) == (3, "")
+    assert "died of RuntimeError" in err
+    assert "after 2 batches" in err
+
+
+def test_a_loop_that_forks_is_watched_and_its_child_too_ends(doctor):
+    source = """
+    class Slow(Samples):
+        def make(self, i):
+            time.sleep(0.005)
+            return torch.zeros(8)
+    loader = DataLoader(Slow(), batch_size=4)
+    if os.fork() == 0:
+        for batch in loader: pass
+        time.sleep(1000)
+    for batch in loader:
+        model(batch)
+    """
+    told = found(doctor(source, "--json", "--seconds", "1"))
+    assert told["bottleneck"] == "too few workers"
 
 
 def test_a_script_that_takes_too_long_is_ended(doctor):

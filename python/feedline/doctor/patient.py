@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ def main(arguments: list[str]) -> None:
     folder = Path(arguments[0])
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    # Where processes put their sockets; those that are killed leave theirs behind. A socket's path
+    # may have 108 letters.
+    if len(str(folder)) < 80:
+        current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined]
     order = json.loads((folder / "order.json").read_text())
     course = Course(
         folder,

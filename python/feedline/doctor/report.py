@@ -1,18 +1,20 @@
-"""A diagnosis as text and as plain data."""
+"""A diagnosis as text, as plain data and as a page."""
 
 from __future__ import annotations
 
+import html
 import linecache
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from feedline._command import Bar, bars, page
 from feedline._feedline import usable_cores
 
 if TYPE_CHECKING:
     from feedline.doctor.diagnosis import Change, Diagnosis, Hotspot
 
-__all__ = ["as_data", "as_text", "gain_text", "headline", "span", "spot_text", "tried_text"]
+__all__ = ["DoctorReport"]
 
 # What a name means, in a sentence.
 _MEANS = {
@@ -28,10 +30,10 @@ _MEANS = {
 }
 
 
-def as_data(script: str, found: Diagnosis, tried: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a diagnosis as plain data: times in seconds, gains as factors.
+class DoctorReport(NamedTuple):
+    """A diagnosis, and of what.
 
-    Parameters
+    Attributes
     ----------
     script
         What was run.
@@ -39,107 +41,127 @@ def as_data(script: str, found: Diagnosis, tried: dict[str, Any] | None) -> dict
         The diagnosis.
     tried
         What came of the change, if it was tried.
-
-    Returns
-    -------
-    dict
-        Ready for `json`; docs/doctor.md tells its fields.
     """
-    change = found.change
-    return {
-        "script": script,
-        "bottleneck": found.bottleneck,
-        "second": found.second,
-        "largest_stage": found.stage,
-        "gain_without": found.without,
-        "waiting_share": found.waiting,
-        "ceiling": found.ceiling,
-        "is_ceiling_replayed": found.replayed,
-        "seconds_per_batch": {
+
+    script: str
+    found: Diagnosis
+    tried: dict[str, Any] | None = None
+
+    def data(self) -> dict[str, Any]:
+        """Return it as plain data: times in seconds, gains as factors; docs/doctor.md tells all."""
+        found, change = self.found, self.found.change
+        return {
+            "script": self.script,
+            "bottleneck": found.bottleneck,
+            "second": found.second,
+            "largest_stage": found.stage,
+            "gain_without": found.without,
+            "waiting_share": found.waiting,
+            "ceiling": found.ceiling,
+            "is_ceiling_replayed": found.replayed,
+            "seconds_per_batch": {
+                "now": found.period,
+                "wait": found.wait,
+                "step": found.step,
+                "perfect_loader": found.perfect,
+            },
+            "stages": found.stages,
+            "hotspots": [
+                {
+                    "share": spot.share,
+                    "stage": spot.stage,
+                    "file": spot.file,
+                    "line": spot.line,
+                    "function": spot.function,
+                    "source": linecache.getline(spot.file, spot.line).strip(),
+                }
+                for spot in found.hotspots
+            ],
+            "change": change
+            and {
+                "settings": change.settings,
+                "what": change.what,
+                "expected_gain": change.gain,
+                "why": change.why,
+                "probed_seconds": change.probed,
+            },
+            "tried": self.tried,
+            "loader": found.loader,
+            "watched_batches": found.batches,
+            "queued_share": found.queued,
+        }
+
+    def text(self) -> str:
+        """Return it as people read it."""
+        found, loader = self.found, self.found.loader
+        size = f"{loader['batch_size']} samples" if loader["batch_size"] else "its own sampler"
+        lines = [
+            f"{self.script}: {found.batches} batches watched of the loader at "
+            f"{_near(loader['where'])} ({_who(loader)}, {size} a batch).",
+            "",
+            *headline(found),
+            "",
+            f"Bottleneck: {found.bottleneck} ({_MEANS[found.bottleneck]})",
+        ]
+        whole = sum(found.stages.values())
+        if whole > 0:
+            ranked = sorted(found.stages.items(), key=lambda it: -it[1])
+            parts = [f"{stage} {s / whole:.0%}" for stage, s in ranked if s > 0.005 * whole]
+            lines.append(f"  making a batch takes {span(whole)}: {', '.join(parts)}")
+        if found.second is not None and found.second != found.bottleneck:
+            lines.append(f"  next after it: {found.second}")
+        lines += [f"  {spot_text(spot)}" for spot in found.hotspots]
+        if found.queued > 0.2 and loader["workers"] <= usable_cores():
+            lines.append(
+                f"  workers stood in the queue for a core {found.queued:.0%} of their time: other "
+                "programs run here, and figures will differ without them"
+            )
+        return "\n".join([*lines, "", *self._advice()])
+
+    def _advice(self) -> list[str]:
+        change = self.found.change
+        if change is None:
+            return ["Nothing about loading is worth changing."]
+        lines = [f"Worth most: {change.what}: {gain_text(change)}", f"  {change.why}"]
+        if self.tried is not None:
+            lines.append(tried_text(self.tried))
+        elif change.settings:
+            lines.append("  --try makes this change from the start and measures it")
+        return lines
+
+    def page(self) -> str:
+        """Return it as HTML."""
+        found, change, words = self.found, self.found.change, html.escape
+        advice = "<p>Nothing about loading is worth changing.</p>"
+        if change is not None:
+            advice = (
+                f"<p><code>{words(change.what)}</code>: <b>{words(gain_text(change))}</b>. "
+                f"{words(change.why)}.</p>"
+            )
+        if self.tried is not None:
+            advice += f"<p>{words(tried_text(self.tried))}</p>"
+        times = {
             "now": found.period,
-            "wait": found.wait,
-            "step": found.step,
-            "perfect_loader": found.perfect,
-        },
-        "stages": found.stages,
-        "hotspots": [
-            {
-                "share": spot.share,
-                "stage": spot.stage,
-                "file": spot.file,
-                "line": spot.line,
-                "function": spot.function,
-                "source": linecache.getline(spot.file, spot.line).strip(),
-            }
-            for spot in found.hotspots
-        ],
-        "change": change
-        and {
-            "settings": change.settings,
-            "what": change.what,
-            "expected_gain": change.gain,
-            "why": change.why,
-            "probed_seconds": change.probed,
-        },
-        "tried": tried,
-        "loader": found.loader,
-        "watched_batches": found.batches,
-        "queued_share": found.queued,
-    }
-
-
-def as_text(script: str, found: Diagnosis, tried: dict[str, Any] | None) -> str:
-    """Return a diagnosis as people read it.
-
-    Parameters
-    ----------
-    script
-        What was run.
-    found
-        The diagnosis.
-    tried
-        What came of the change, if it was tried.
-
-    Returns
-    -------
-    str
-        Some lines.
-    """
-    loader = found.loader
-    size = f"{loader['batch_size']} samples" if loader["batch_size"] else "its own sampler"
-    lines = [
-        f"{script}: {found.batches} batches watched of the loader at {_near(loader['where'])} "
-        f"({_who(loader)}, {size} a batch).",
-        "",
-        *headline(found),
-        "",
-        f"Bottleneck: {found.bottleneck} ({_MEANS[found.bottleneck]})",
-    ]
-    whole = sum(found.stages.values())
-    if whole > 0:
-        ranked = sorted(found.stages.items(), key=lambda it: -it[1])
-        parts = [f"{stage} {s / whole:.0%}" for stage, s in ranked if s > 0.005 * whole]
-        lines.append(f"  making a batch takes {span(whole)}: {', '.join(parts)}")
-    if found.second is not None and found.second != found.bottleneck:
-        lines.append(f"  next after it: {found.second}")
-    lines += [f"  {spot_text(spot)}" for spot in found.hotspots]
-    if found.queued > 0.2 and loader["workers"] <= usable_cores():
-        lines.append(
-            f"  workers stood in the queue for a core {found.queued:.0%} of their time: other "
-            "programs run here, and figures will differ without them"
+            "of it: waiting": found.wait,
+            "of it: the step": found.step,
+            "with a perfect loader": found.perfect,
+        }
+        stages = dict(sorted(found.stages.items(), key=lambda it: -it[1]))
+        second = f"<p>Next after it: {words(found.second)}.</p>" if found.second else ""
+        return page(
+            f"{self.script}: {found.bottleneck}",
+            f"{words(self.script)}: <b>{words(found.bottleneck)}</b>",
+            f"<p>{'<br>'.join(words(line) for line in headline(found))}</p>",
+            second,
+            "<h2>A batch of the loop</h2>",
+            bars(Bar(name, value, span(value)) for name, value in times.items()),
+            "<h2>Making it, of all workers together</h2>",
+            bars(Bar(name, value, span(value)) for name, value in stages.items()),
+            "<h2>Where that time goes</h2>",
+            f"<pre>{words(chr(10).join(spot_text(spot) for spot in found.hotspots))}</pre>",
+            "<h2>What to change</h2>",
+            advice,
         )
-    lines.append("")
-    change = found.change
-    if change is None:
-        lines.append("Nothing about loading is worth changing.")
-        return "\n".join(lines)
-    lines.append(f"Worth most: {change.what}: {gain_text(change)}")
-    lines.append(f"  {change.why}")
-    if tried is not None:
-        lines.append(tried_text(tried))
-    elif change.settings:
-        lines.append("  --try makes this change from the start and measures it")
-    return "\n".join(lines)
 
 
 def gain_text(change: Change) -> str:

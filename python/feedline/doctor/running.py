@@ -134,8 +134,7 @@ def watch(
             if seen is None and (folder / name).exists():
                 seen = json.loads((folder / name).read_text())
         processes = Run.of_processes(folder)
-    _refuse(script, seen, code, output, limit if out_of_time else None)
-    return Run(seen, processes)
+    return Run(_watched(script, seen, code, output, limit if out_of_time else None), processes)
 
 
 def _run(
@@ -193,20 +192,24 @@ def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.kill()
     process.wait()
-    # What minds shared memory for it ends by itself, and tidies up first.
-    patience = time.monotonic() + 0.5
-    while _left(folder) and time.monotonic() < patience:
+    patience = time.monotonic() + _GRACE
+    while (left := _left(folder)) and time.monotonic() < patience + 1:
+        for pid in left:
+            # Those that mind shared memory for it end by themselves, and tidy up first.
+            if time.monotonic() > patience or not _tidies_up(pid):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    for _ in range(100):
-        left = _left(folder)
-        if not left:
-            return
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
+
+
+def _tidies_up(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"torch_shm_manager" in words or b"multiprocessing.resource_tracker" in words
 
 
 def _left(folder: Path) -> list[int]:
@@ -240,14 +243,14 @@ def _tail(path: Path, lines: int = 15) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
-def _refuse(
+def _watched(
     script: str, seen: dict[str, Any] | None, code: int | None, output: str, limit: float | None
-) -> None:
-    """Say why there is nothing to tell, if so."""
+) -> dict[str, Any]:
+    """Return what was seen, or say why there is nothing to tell."""
     loader = seen and seen["loader"]
     batches = len(loader["waits"]) if loader else 0
     if seen is not None and batches >= 3:
-        return
+        return seen
     if limit is not None:
         raise ScriptError(
             f"{script} handed out too few batches within {limit:g} s; allow it more with --limit",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from feedline.tune.report import as_data, as_page, as_text, trial_text
+from feedline._command import add_answers, answer, complain, run, seconds
+from feedline.tune.report import TuneReport, trial_text
 from feedline.tune.search import tune
 from feedline.tune.targets import TargetError, opened
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_FAILED, _CANCELLED = 3, 130
 _UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 
 
@@ -40,9 +37,10 @@ def main(arguments: Sequence[str]) -> int:
         Ctrl-C.
     """
     asked = _parser().parse_args(arguments)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    if asked.page is not None and not asked.page.parent.is_dir():
-        return _complain(f"cannot write {asked.page}: there is no folder {asked.page.parent}", 2)
+    return run(lambda: _tuned(asked))
+
+
+def _tuned(asked: argparse.Namespace) -> int:
     try:
         target = opened(asked.target, batch_sizes=asked.batch_sizes)
         found = tune(
@@ -53,15 +51,8 @@ def main(arguments: Sequence[str]) -> int:
             told=None if asked.quiet else _told,
         )
     except (TargetError, ValueError) as problem:
-        return _complain(str(problem), _FAILED)
-    except KeyboardInterrupt:
-        return _CANCELLED
-    if asked.page is not None:
-        asked.page.write_text(as_page(asked.target, target, found), encoding="utf-8")
-    text = as_text(asked.target, target, found)
-    sys.stdout.write(
-        (json.dumps(as_data(asked.target, target, found)) if asked.json else text) + "\n"
-    )
+        return complain(str(problem))
+    answer(TuneReport(asked.target, target, found), asked)
     return 0
 
 
@@ -75,19 +66,18 @@ def _parser() -> argparse.ArgumentParser:
         help="a folder or file that feedline reads; or a function that returns a DataLoader or a "
         "feedline.Loader, and may take num_workers, worker_mode, prefetch, order, batch_size",
     )
-    parser.add_argument("--json", action="store_true", help="what was found as JSON")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="also write a page (HTML)")
+    add_answers(parser, "what was found")
     parser.add_argument("--quiet", action="store_true", help="do not tell of each point")
     parser.add_argument(
         "--seconds",
-        type=_positive,
+        type=seconds,
         default=1.0,
         metavar="S",
         help="measure each point for so long (default: %(default)g)",
     )
     parser.add_argument(
         "--step",
-        type=_positive,
+        type=seconds,
         default=0.0,
         metavar="S",
         help="seconds of a training step (default: none, as fast as it goes)",
@@ -103,16 +93,6 @@ def _parser() -> argparse.ArgumentParser:
         help="sizes of a batch to choose from (default: the loader's own)",
     )
     return parser
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be seconds above 0, got {text!r}")
-    return value
 
 
 def _bytes(text: str) -> int:
@@ -135,8 +115,3 @@ def _sizes(text: str) -> tuple[int, ...]:
 def _told(trial: Trial) -> None:
     sys.stderr.write(trial_text(trial) + "\n")
     sys.stderr.flush()
-
-
-def _complain(problem: str, code: int) -> int:
-    sys.stderr.write(f"error: {problem}\n")
-    return code

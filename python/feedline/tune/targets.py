@@ -125,8 +125,8 @@ def _of_source(source: str, batch_sizes: tuple[int, ...]) -> Target:
         pipeline = pipeline.random_resized_crop(224).flip().normalize()
         code += ".random_resized_crop(224).flip().normalize()"
     elif isinstance(pipeline, Volumes):
-        pipeline = pipeline.random_crop(_PATCH)
-        code += f".random_crop({_PATCH})"
+        pipeline = pipeline.pad(_PATCH).random_crop(_PATCH)
+        code += f".pad({_PATCH}).random_crop({_PATCH})"
     size = batch_sizes[0] if batch_sizes else _SIZES.get(kind, 32)
     now = _native_now(Loader(pipeline, batch_size=size, shuffle=True))
 
@@ -173,7 +173,8 @@ def _of_function(script: str, name: str, batch_sizes: tuple[int, ...]) -> Target
             if "prefetch_factor" in given and not setting.workers:
                 given["prefetch_factor"] = None
             return function(**given)  # type: ignore[no-any-return]
-        return rebuilt(first, **setting.arguments())  # type: ignore[no-any-return]
+        options: dict[str, Any] = dict(setting.arguments())
+        return rebuilt(first, **options)  # type: ignore[no-any-return]
 
     def paste(setting: Setting) -> str:
         if taken:
