@@ -188,8 +188,8 @@ def test_shards_of_a_folder_are_pasted_as_what_opens_them(tmp_path):
             entry.size = len(data)
             shard.addfile(entry, io.BytesIO(data))
     target = opened(str(tmp_path))
-    pictures = next(iter(made_by(target.paste(target.now))))[0]
-    assert pictures.shape == (1, 3, 224, 224)
+    batch = next(iter(made_by(target.paste(target.now))))
+    assert batch["image"].shape == (1, 3, 224, 224)
 
 
 # ---- the command
