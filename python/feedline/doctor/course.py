@@ -341,8 +341,10 @@ class Course:
             return
         self._is_written = True
         self._signal.phase = PASS
-        # Samplers write when they see that the watch is over.
-        time.sleep(0.05)
+        # Samplers write when they see that the watch is over. If a worker died, torch's handler of
+        # that raises here once more.
+        with contextlib.suppress(Exception):
+            time.sleep(0.05)
         fresh = self._folder / "seen.new"
         fresh.write_text(json.dumps(self._told(ended)))
         fresh.replace(self._folder / "seen.json")
