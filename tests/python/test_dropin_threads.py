@@ -263,3 +263,18 @@ def test_the_interpreter_ends_in_the_middle_of_an_epoch(program):
             next(batches)
         """
     )
+
+
+@pytest.mark.parametrize("assignment", ["static", "dynamic"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "bool", "complex64", "float32", "uint8"])
+def test_batches_that_fill_huge_pages_are_torchs(assignment, dtype):
+    numbers = torch.randint(0, 200, (6, 3, 1 << 20), generator=torch.Generator().manual_seed(0))
+    samples = list(numbers.to(getattr(torch, dtype)))
+    expected = list(TorchLoader(samples, batch_size=4))
+    settings = {"batch_size": 4, "num_workers": 2, "worker_mode": "thread"}
+    found = list(DataLoader(samples, assignment=assignment, **settings))
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+        assert one.is_contiguous()
+        assert one.data_ptr() % 64 == 0

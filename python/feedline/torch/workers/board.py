@@ -12,13 +12,14 @@ import threading
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-
 from feedline.torch.workers.offer import CLOSED, Claim, Offer, tag
 from feedline.torch.workers.slots import HEAD, digest, fields_in, layout_bytes
+from feedline.torch.workers.stacking import empty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import torch
 
     from feedline._transport import Hub, WorkerEnd
 
@@ -163,9 +164,7 @@ class ThreadBoard:
         with self._lock:
             found = self._fields.get(offer.serial)
             if found is None:
-                made = [
-                    torch.empty((offer.rows, *field.shape), dtype=field.dtype) for field in layout
-                ]
+                made = [empty((offer.rows, *field.shape), field.dtype) for field in layout]
                 found = self._fields[offer.serial] = layout, made
         return found[1] if found[0] == layout else None
 
