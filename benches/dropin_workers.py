@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from dropin import PICTURE_BYTES, side
+from dropin import PICTURE_BYTES
 from tables.bench import Bench
-from tables.epochs import digest
+from tables.epochs import digest, drain
 from tables.main_process import Pictures
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from feedline.measure import Run
 
 WORKERS = 8
+# Of what takes an eighth of a second.
+EPOCHS = 8
 
 
 class Sleepy(Dataset[int]):
@@ -45,7 +47,7 @@ class Sleepy(Dataset[int]):
         return index
 
 
-def stragglers(count: int) -> Sleepy:
+def some_slow(count: int) -> Sleepy:
     """Of a hundred samples five take fifty times as long."""
     slow = np.random.default_rng(0).permutation(count) < count // 20
     return Sleepy(np.where(slow, 0.050, 0.001))
@@ -91,9 +93,31 @@ def epoch(
     return measured
 
 
-def main() -> None:
-    warnings.filterwarnings("ignore", message="This DataLoader will create")
-    bench = Bench("dropin_workers", "how work is given to workers of the drop-in")
+def kept(dataset: Pictures, **settings: Any) -> Callable[[Run], Outcome]:  # noqa: ANN401 - torch's own
+    """Epochs of one loader that stays over all rounds, each after one that is not timed.
+
+    A new loader's memory is new, and touching that for the first time takes longer than writing
+    into it, more or less so by what the machine has to do for it.
+    """
+    loader: DataLoader[Any] = DataLoader(
+        dataset, num_workers=2, persistent_workers=True, **settings
+    )
+
+    def measured(run: Run) -> Outcome:
+        drain(loader)
+        run.start()
+        for _ in range(EPOCHS):
+            drain(loader)
+        run.stop()
+        samples = EPOCHS * len(dataset)
+        found = digest(itertools.islice(loader, 4))
+        return Outcome(samples, found, samples * PICTURE_BYTES)
+
+    return measured
+
+
+def first(bench: Bench) -> None:
+    """Hold the contest for the first batch."""
     bench.hold(
         "10 ms per sample, batches of 64, 8 workers: from iter() to the first batch",
         {
@@ -106,7 +130,11 @@ def main() -> None:
         unit="batches",
         require=["feedline, threads/torch>=4", "feedline, processes/torch>=1.5"],
     )
-    slow = stragglers(bench.size(8192, 512))
+
+
+def stragglers(bench: Bench) -> None:
+    """Hold the contests with samples that take longer than others."""
+    slow = some_slow(bench.size(8192, 512))
     for in_order, require in (
         (True, ["feedline/torch>=1.15", "of_even:feedline>=0.95"]),
         (False, ["feedline/torch>=0.97"]),
@@ -121,18 +149,28 @@ def main() -> None:
             rounds=5,
             require=require,
         )
+
+
+def tensors(bench: Bench) -> None:
+    """Hold the contest with samples that are large and take no time."""
     pictures = Pictures(128, bench.size(4096, 512))
-    settings = {"batch_size": 64, "num_workers": 2, "sample_bytes": PICTURE_BYTES}
     bench.hold(
         "samples of float32 (3, 224, 224) in memory, batches of 64, 2 workers, by assignment",
         {
-            "static": side(DataLoader, pictures, timed=2, checked=4, **settings),
-            "dynamic": side(
-                DataLoader, pictures, timed=2, checked=4, assignment="dynamic", **settings
-            ),
+            "static": kept(pictures, batch_size=64),
+            "dynamic": kept(pictures, batch_size=64, assignment="dynamic"),
         },
+        rounds=15,
         require=["dynamic/static>=1"],
     )
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore", message="This DataLoader will create")
+    tables = {"first": first, "stragglers": stragglers, "tensors": tensors}
+    bench = Bench("dropin_workers", "how work is given to workers of the drop-in", list(tables))
+    for name in bench.tables:
+        tables[name](bench)
     bench.close()
 
 

@@ -164,6 +164,10 @@ class Maker:
             self._note(offer, 0)
             with locked(self._lock):
                 data = dataset.__getitems__(offer.index)
+        elif terms.on_error == "raise" and not terms.is_watched:
+            # As torch's fetcher does: nobody asks which sample it is at.
+            with locked(self._lock):
+                data = [dataset[index] for index in offer.index]
         else:
             samples, failed = self._samples(claim, dataset)
             data = list(samples.values())
