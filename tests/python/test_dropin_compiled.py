@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("torchvision")
 
 from PIL import Image  # noqa: E402
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset, random_split  # noqa: E402

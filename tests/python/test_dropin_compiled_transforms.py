@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("torchvision")
 
 from PIL import Image  # noqa: E402
 from torch.utils.data import DataLoader as TorchLoader  # noqa: E402

@@ -201,6 +201,8 @@ def test_without_our_transport_worker_processes_are_torchs_with_one_warning(prog
         + """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # From 3.12 on Python has its own to say at forks.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded")
         loader = DataLoader(range(10), batch_size=4, num_workers=2, on_worker_death="restart")
         assert batches(loader) == expected
         assert batches(DataLoader(range(10), batch_size=4, num_workers=1)) == expected

@@ -73,6 +73,12 @@ def kill_myself(number):
     time.sleep(60)
 
 
+def hang_up():
+    # Under nohup it would be ignored.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    kill_myself(signal.SIGHUP)
+
+
 def read_nothing():
     ctypes.string_at(0)
 
@@ -84,7 +90,7 @@ def abort():
 
 LOST = {
     "killed": (lambda: kill_myself(signal.SIGKILL), "is killed by signal: Killed. "),
-    "terminated by others": (lambda: kill_myself(signal.SIGHUP), "is killed by signal: Hangup. "),
+    "terminated by others": (hang_up, "is killed by signal: Hangup. "),
     "aborted": (abort, "is killed by signal: Aborted. "),
     "bus error": (
         lambda: kill_myself(signal.SIGBUS),
@@ -256,6 +262,15 @@ class Interrupting(Doing):
         return "interrupted"
 
 
+@pytest.fixture
+def _interruptible():
+    """Have Ctrl-C raise also where a shell has started this in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_comes_out_of_next_and_the_iterator_goes_on():
     data = Interrupting()
     batches = iter(loader_of(data, num_workers=1))
