@@ -34,6 +34,7 @@ __all__ = [
     "cut_sequences",
     "expand_braces",
     "has_folders",
+    "has_objects",
     "memory_at",
     "merge_states",
     "model_amdahl",
@@ -66,9 +67,11 @@ __all__ = [
     "pack_sequences",
     "predict",
     "predict_results",
+    "read_object",
     "read_volume_file",
     "sequence_lengths",
     "store_counts",
+    "stores_in_use",
     "text_unicode_version",
     "usable_cores",
     "volume_cases",
@@ -855,6 +858,11 @@ def has_folders(url: str) -> bool:
     Whether there are folders below a URL: keys with another slash. Looks no further than to the first.
     """
 
+def has_objects(url: str) -> bool:
+    """
+    Whether there are objects below a URL. Of a web server, which does not tell what it has, there are none.
+    """
+
 def memory_at(address: SupportsIndex, len: SupportsIndex, owner: Any) -> SharedBytes:
     """
     The `len` bytes at an address, which belong to `owner`. Whoever calls knows that they are there.
@@ -1114,6 +1122,11 @@ def predict_results(folder: str | PathLike[str], other: str) -> str:
     What the loaders of a folder of results would do at a setting that was not measured.
     """
 
+def read_object(url: str) -> "bytes":
+    """
+    The bytes of a small object.
+    """
+
 def read_volume_file(
     path: str | PathLike[str], settings: "dict[str, object]"
 ) -> tuple[
@@ -1137,6 +1150,11 @@ def sequence_lengths(source: Source, field: str) -> bytes:
 def store_counts(url: str) -> "dict[str, int]":
     """
     What the bucket that a URL is in was asked so far: requests, those asked twice, bytes, and what was found on disk.
+    """
+
+def stores_in_use() -> "list[tuple[str, dict[str, int], str | None]]":
+    """
+    The buckets that are in use in this process: their URLs, the same counts of each, and why nothing more of it is kept on disk.
     """
 
 def text_unicode_version() -> str:

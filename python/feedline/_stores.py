@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,12 +14,15 @@ from feedline import _feedline
 
 __all__ = [
     "base_name",
+    "configure",
+    "found",
     "has_folders",
+    "is_folder",
     "is_url",
-    "local_only",
     "matching",
     "place",
     "plain_options",
+    "told",
 ]
 
 _URL = re.compile(r"(?:s3a?|gs|gcs|az|abfss?|https?)://", re.IGNORECASE)
@@ -88,6 +92,50 @@ def plain_options(storage_options: Any) -> dict[str, str] | None:  # noqa: ANN40
     return plain
 
 
+def configure(paths: Iterable[str], storage_options: Mapping[str, str] | None) -> None:
+    """Tell the stores of some URLs their options: another process knows nothing of them yet."""
+    for path in paths:
+        if is_url(path):
+            place(path, storage_options)
+
+
+def found(
+    pattern: Any,  # noqa: ANN401 - checked
+    storage_options: Mapping[str, str] | None,
+    *,
+    braces: bool = True,
+) -> list[str]:
+    """Name the files or objects that a path, a URL or a pattern stands for, in their order.
+
+    Parameters
+    ----------
+    pattern
+        What a user gave.
+    storage_options
+        As `plain_options` returns them.
+    braces
+        Whether ``{00..15}`` is a pattern, too.
+    """
+    where, name = place(pattern, storage_options), os.fsdecode(pattern)
+    if is_url(where) or name.lower().startswith("file://"):
+        name = where
+    # What is there under that very name is no pattern.
+    is_plain = not braces or os.path.lexists(name)
+    paths: list[str] = []
+    for one in [name] if is_plain else _feedline.expand_braces(name):
+        if is_url(one):
+            here = matching(one)
+        else:
+            magic = glob.has_magic(one) and not os.path.lexists(one)
+            # Not `Path.glob`: that takes no absolute pattern.
+            here = sorted(glob.glob(one)) if magic else [one]  # noqa: PTH207
+        if not here:
+            msg = f"no file matches {one!r}"
+            raise FileNotFoundError(msg)
+        paths += here
+    return paths
+
+
 def matching(pattern: str) -> list[str]:
     """Name the objects that a pattern with ``*``, ``?`` or ``[`` stands for, in their order."""
     magic = re.search(r"[*?\[]", pattern)
@@ -100,20 +148,26 @@ def matching(pattern: str) -> list[str]:
         raise ValueError(msg)
     # As `glob` does it: a star stands for no slash.
     parts = [re.compile(fnmatch.translate(part)) for part in rest.split("/")]
-    found = []
+    names = []
     for name in native("object_names")(folder):
         given = name.split("/")
         if len(given) == len(parts) and all(
             part.match(one) for part, one in zip(parts, given, strict=True)
         ):
-            found.append(f"{folder}/{name}")
-    return found
+            names.append(f"{folder}/{name}")
+    return names
+
+
+def is_folder(url: str) -> bool:
+    """Whether there are objects below a URL. One that ends with a slash says so itself."""
+    is_one: bool = url.endswith("/") or native("has_objects")(url)
+    return is_one
 
 
 def has_folders(url: str) -> bool:
     """Whether there are objects in folders below a URL."""
-    found: bool = native("has_folders")(url)
-    return found
+    has: bool = native("has_folders")(url)
+    return has
 
 
 def base_name(path: str) -> str:
@@ -121,14 +175,24 @@ def base_name(path: str) -> str:
     return path.rstrip("/").rsplit("/", 1)[-1]
 
 
-def local_only(source: str, path: Any) -> None:  # noqa: ANN401 - checked elsewhere
-    """Refuse a URL where only files on this machine are read."""
-    if isinstance(path, str) and is_url(path):
-        msg = (
-            f"{source} reads files on this machine, and {path!r} is a URL: images(), tar() and "
-            "npy() take those; copy it here first"
+def told() -> str:
+    """Say in words what the stores in use were asked by this process so far."""
+    in_use = getattr(_feedline, "stores_in_use", list)
+    stores: list[tuple[str, dict[str, int], str | None]] = in_use()
+    sentences = []
+    for url, counts, not_kept in stores:
+        sentences.append(
+            f" {url} was asked {counts['requests']:,} times by this process so far, "
+            f"{counts['hedged']:,} of them a second time because an answer was slow, and sent "
+            f"{counts['bytes'] / 1e6:,.1f} MB; {counts['broken']:,} answers broke off, and "
+            f"{counts['cached']:,} were found in cache_dir instead."
         )
-        raise ValueError(msg)
+        if not_kept is not None:
+            sentences.append(
+                f" What it sends is not kept any more, as the disk refuses it: {not_kept}; make "
+                "room there, or name another cache_dir."
+            )
+    return "".join(sentences)
 
 
 def native(name: str) -> Any:  # noqa: ANN401 - a function of the extension module

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
-from feedline import notebook, ranks
+from feedline import _stores, notebook, ranks
 from feedline._arguments import LARGEST, flag, one_of, seconds, size, whole
 from feedline._feedline import NativeLoader
 from feedline.auto import auto_settings
@@ -512,7 +512,7 @@ class Loader(Generic[Batch]):
             )
         if self._share.world_size > 1:
             told += f" This is {self._share}."
-        return told
+        return told + _stores.told()
 
     def _tell(self, epoch: int, indices: bytes) -> None:
         """Note what the sampler has told of an epoch; copies of the loader share the settings."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from feedline import _arguments, _stores
-from feedline._feedline import expand_braces, open_tar
+from feedline._feedline import open_tar
 from feedline.pipeline import Pipeline
 from feedline.recipes import Recipe
 
@@ -151,8 +150,7 @@ def _opened(
     progress: bool = False,
 ) -> Pipeline:
     # Another process knows nothing of the stores yet.
-    for shard in shards:
-        _stores.place(shard, storage_options)
+    _stores.configure(shards, storage_options)
     options = (parts, cache_dir, max_bytes, streaming, window, buffer)
     source = open_tar(shards, *options, progress)
     # Those that were found, whatever a pattern would find now, from whatever folder.
@@ -174,29 +172,11 @@ def _shards(path: Any, options: dict[str, str] | None) -> list[str]:  # noqa: AN
         raise TypeError(msg)
     shards: list[str] = []
     for pattern in given:
-        text = os.fsdecode(pattern)
-        if _stores.is_url(text) or text.lower().startswith("file://"):
-            text = _stores.place(pattern, options)
-        # What is there under that very name is no pattern.
-        names = [text] if os.path.lexists(text) else expand_braces(text)
-        for name in names:
-            # Not `Path.glob`: that takes no absolute pattern.
-            if _stores.is_url(name):
-                found = _stores.matching(name)
-            else:
-                found = sorted(glob.glob(name)) if _is_glob(name) else [name]  # noqa: PTH207
-            if not found:
-                msg = f"no file matches {name!r}"
-                raise FileNotFoundError(msg)
-            shards += found
+        shards += _stores.found(pattern, options)
     if not shards:
         msg = "tar() needs at least one shard, e.g. tar('shard-{000..015}.tar')"
         raise ValueError(msg)
     return shards
-
-
-def _is_glob(name: str) -> bool:
-    return glob.has_magic(name) and not os.path.lexists(name)
 
 
 def _parts(parts: Any) -> list[str]:  # noqa: ANN401 - checked

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from feedline import _arguments, _stores
-from feedline._feedline import expand_braces, open_text_files, open_text_lines
+from feedline._feedline import open_text_files, open_text_lines
 from feedline.pipeline import Pipeline
 from feedline.recipes import Recipe
 
@@ -38,7 +38,9 @@ def text(
     cache: str | os.PathLike[str] | None = None,
     max_bytes: int | str = "64MiB",
     max_unpacked: int | str = "64GiB",
+    buffer: int | str = "128MiB",
     progress: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     r"""Read text: a sample is a line of a file, or a whole file of a folder.
 
@@ -49,15 +51,15 @@ def text(
 
     Where lines begin is found once, when a file is first opened, and kept in a cache folder in
     about two bytes a line. So a file of any size is shuffled line by line, and opened at once the
-    next time, until it changes. Up to 128 MiB of all files are held in memory. What a compressed
-    file of lines unpacks to is, too; where it is too much, it is unpacked once, into the cache
-    folder.
+    next time, until it changes. Up to `buffer` bytes of all files are held in memory. What a
+    compressed file of lines unpacks to is, too; where it is too much, it is unpacked once, into the
+    cache folder.
 
     Parameters
     ----------
     where
         A file, a pattern such as ``"part-{00..15}.txt"`` or ``"*.txt.gz"``, or a list of them:
-        samples are lines. Or a folder: samples are the files below it.
+        samples are lines. Or a folder: samples are the files below it. All of them also by URL.
     labels
         Whether the folders in the folder are labels, as in the IMDB reviews
         (``train/pos/0_9.txt``): by default if there are any. A list of folders takes those alone,
@@ -79,8 +81,14 @@ def text(
         A sample with more bytes is an error and not read.
     max_unpacked
         What a compressed file of lines may unpack to; more is an error.
+    buffer
+        Bytes of files that are held in memory. Lines of other files are read one by one; of an
+        object, each is a request.
     progress
         Whether to count on standard error while files are looked through.
+    storage_options
+        Credentials, endpoint and so on of the store, if `where` is a URL; see
+        docs/object-stores.md.
 
     Returns
     -------
@@ -120,23 +128,34 @@ def text(
     skip_empty = _arguments.flag("skip_empty", skip_empty)
     named = _arguments.flag("named", named)
     stages = (f"text({_shown(where)})",)
-    _stores.local_only("text()", where)
-    if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
+    storage = _stores.plain_options(storage_options)
+    folder = _folder(where, storage)
+    if folder is not None:
         if skip_empty:
             msg = "skip_empty is for lines; files of a folder are samples, empty or not"
             raise ValueError(msg)
-        folder = Path(where)
         options |= {"extensions": _extensions(extensions), **_labels(labels, folder)}
-        return _files(str(folder.absolute()), options, named, stages, progress=progress)
+        return _files(folder, options, named, stages, storage, progress=progress)
     if labels is not None and labels is not False:
         msg = f"labels are folders in a folder, and {_shown(where)} is no folder"
         raise ValueError(msg)
     options |= {
         "max_unpacked": _arguments.size("max_unpacked", max_unpacked),
+        "buffer": _arguments.size("buffer", buffer),
         "cache": None if cache is None else str(Path(cache).absolute()),
     }
-    paths = [str(Path(path).absolute()) for path in paths_of("text", where)]
-    return _lines(paths, options, skip_empty, named, stages, progress=progress)
+    paths = paths_of("text", where, storage)
+    return _lines(paths, options, skip_empty, named, stages, storage, progress=progress)
+
+
+def _folder(where: Any, storage: dict[str, str] | None) -> str | None:  # noqa: ANN401 - checked
+    """Return the folder, or the URL of one, that texts are in; ``None`` where they are lines."""
+    if not isinstance(where, (str, os.PathLike)):
+        return None
+    path = _stores.place(where, storage)
+    if not _stores.is_url(path):
+        return path if Path(path).is_dir() else None
+    return path if not glob.has_magic(path) and _stores.is_folder(path) else None
 
 
 def _lines(
@@ -145,11 +164,13 @@ def _lines(
     skip_empty: bool,
     named: bool,
     stages: tuple[str, ...],
+    storage: dict[str, str] | None = None,
     *,
     progress: bool = False,
 ) -> Pipeline:
+    _stores.configure(paths, storage)
     source = open_text_lines(paths, options, skip_empty, progress)
-    recipe = Recipe(_lines, (paths, options, skip_empty, named, stages))
+    recipe = Recipe(_lines, (paths, options, skip_empty, named, stages, storage))
     return Pipeline(source, named=named, stages=stages, recipe=recipe)
 
 
@@ -158,16 +179,22 @@ def _files(
     options: dict[str, Any],
     named: bool,
     stages: tuple[str, ...],
+    storage: dict[str, str] | None = None,
     *,
     progress: bool = False,
 ) -> Pipeline:
+    _stores.configure([folder], storage)
     source = open_text_files(folder, options, progress)
-    recipe = Recipe(_files, (folder, options, named, stages))
+    recipe = Recipe(_files, (folder, options, named, stages, storage))
     return Pipeline(source, named=named, stages=stages, recipe=recipe)
 
 
-def paths_of(source: str, where: Any) -> list[str]:  # noqa: ANN401 - checked
-    """Name all files that paths and patterns stand for, in their order."""
+def paths_of(
+    source: str,
+    where: Any,  # noqa: ANN401 - checked
+    storage: dict[str, str] | None,
+) -> list[str]:
+    """Name all files and objects that paths, URLs and patterns stand for, in their order."""
     if isinstance(where, (str, os.PathLike)):
         given = [where]
     elif isinstance(where, Sequence) and not isinstance(where, (bytes, bytearray)):
@@ -177,21 +204,11 @@ def paths_of(source: str, where: Any) -> list[str]:  # noqa: ANN401 - checked
         raise TypeError(msg)
     paths: list[str] = []
     for pattern in given:
-        _stores.local_only(f"{source}()", pattern)
-        name = os.fsdecode(pattern)
-        # What is there under that very name is no pattern.
-        names = [name] if os.path.lexists(name) else expand_braces(name)
-        for one in names:
-            magic = glob.has_magic(one) and not os.path.lexists(one)
-            found = sorted(glob.glob(one)) if magic else [one]  # noqa: PTH207 - may be absolute
-            if not found:
-                msg = f"no file matches {one!r}"
-                raise FileNotFoundError(msg)
-            paths += found
+        paths += _stores.found(pattern, storage)
     if not paths:
         msg = f"{source} needs at least one file"
         raise ValueError(msg)
-    return paths
+    return [_stores.place(path, storage) for path in paths]
 
 
 def _encoding(encoding: Any) -> str:  # noqa: ANN401 - checked
@@ -212,9 +229,11 @@ def _extensions(extensions: Any) -> list[str]:  # noqa: ANN401 - checked
     return list(extensions)
 
 
-def _labels(labels: Any, folder: Path) -> dict[str, Any]:  # noqa: ANN401 - checked
+def _labels(labels: Any, folder: str) -> dict[str, Any]:  # noqa: ANN401 - checked
+    if labels is None and _stores.is_url(folder):
+        labels = _stores.has_folders(folder)
     if labels is None:
-        entries = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
+        entries = (entry for entry in Path(folder).iterdir() if not entry.name.startswith("."))
         labels = any(entry.is_dir() for entry in entries)
     if isinstance(labels, bool):
         return {"labels": labels, "chosen": None}

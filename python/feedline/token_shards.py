@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from feedline import _arguments
+from feedline import _arguments, _stores
 from feedline._feedline import open_tokens
 from feedline.pipeline import Pipeline
 from feedline.recipes import Recipe
@@ -13,7 +12,7 @@ from feedline.text_sources import paths_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["tokens"]
 
@@ -29,7 +28,9 @@ def tokens(
     samples: int | None = None,
     targets: bool = True,
     header: int | Literal["llm.c"] = 0,
+    buffer: int | str = "256MiB",
     named: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """Read token ids from shards as nanoGPT, llm.c and Megatron lay them out.
 
@@ -43,7 +44,7 @@ def tokens(
     Parameters
     ----------
     where
-        A shard, a pattern such as ``"train_*.bin"``, or a list of them.
+        A shard, a pattern such as ``"train_*.bin"``, or a list of them; also by URL.
     dtype
         What ids are stored as. ``None``: as the index or the header says, otherwise ``"uint16"``.
     length
@@ -58,8 +59,15 @@ def tokens(
         Whether the same windows one token further on come along.
     header
         Bytes before the ids that mean nothing; or ``"llm.c"``, whose 1,024 bytes are checked.
+    buffer
+        Shards that have no more bytes together are held in memory, once they were read. Of larger
+        ones each window is read; of objects it is a request, and random windows cannot be asked
+        for ahead, so prefer sequential ones, shuffled.
     named
         Whether samples and batches are dicts rather than tuples: of ``tokens`` and ``targets``.
+    storage_options
+        Credentials, endpoint and so on of the store, if `where` is a URL; see
+        docs/object-stores.md.
 
     Returns
     -------
@@ -99,23 +107,32 @@ def tokens(
         "targets": _arguments.flag("targets", targets),
         "llmc": header == "llm.c",
         "header": 0 if header == "llm.c" else _arguments.whole("header", header, 0),
+        "buffer": _arguments.size("buffer", buffer),
     }
     if samples is not None and windows != "random":
         msg = f'samples says how many random windows there are; windows is "{windows}"'
         raise ValueError(msg)
-    paths = [str(Path(path).absolute()) for path in paths_of("tokens", where)]
-    name = repr(Path(paths[0]).name) if len(paths) == 1 else f"{len(paths)} shards"
-    return _tokens(paths, settings, name, _arguments.flag("named", named))
+    storage = _stores.plain_options(storage_options)
+    paths = paths_of("tokens", where, storage)
+    name = repr(_stores.base_name(paths[0])) if len(paths) == 1 else f"{len(paths)} shards"
+    return _tokens(paths, settings, name, _arguments.flag("named", named), storage)
 
 
 def _one_of_windows(windows: Any) -> Any:  # noqa: ANN401 - checked
     return _arguments.one_of("windows", windows, ("random", "sequential", "documents"))
 
 
-def _tokens(paths: list[str], settings: dict[str, Any], name: str, named: bool) -> Pipeline:
+def _tokens(
+    paths: list[str],
+    settings: dict[str, Any],
+    name: str,
+    named: bool,
+    storage: dict[str, str] | None = None,
+) -> Pipeline:
+    _stores.configure(paths, storage)
     source, count = open_tokens(paths, settings)
     kind = settings["windows"]
     told = "documents" if kind == "documents" else f"{count} tokens, {kind}"
     stages = (f"tokens({name}, {told})",)
-    recipe = Recipe(_tokens, (paths, settings, name, named))
+    recipe = Recipe(_tokens, (paths, settings, name, named, storage))
     return Pipeline(source, named=named, stages=stages, recipe=recipe)

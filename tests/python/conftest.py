@@ -1,5 +1,6 @@
 """Settings shared by all Python tests; the time limits are in pyproject.toml."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from patience import PATIENCE
+from s3_server import S3Server
 
 # Modules of the tests themselves. Workers that are started rather than forked inherit the path.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
@@ -54,6 +56,17 @@ def program(tmp_path):
         return done
 
     return run
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """Serve objects as S3 does; no table and no key of this machine is used."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    server = S3Server()
+    yield server
+    server.close()
 
 
 @pytest.fixture

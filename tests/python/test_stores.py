@@ -2,7 +2,6 @@
 
 import io
 import multiprocessing
-import os
 import pickle
 import tarfile
 import uuid
@@ -11,53 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from stores import Bucket, assert_alike, everything
 
 import feedline
 from feedline import _feedline
 from feedline.errors import SampleError
 from patience import PATIENCE
-from s3_server import S3Server
 
 pytestmark = pytest.mark.skipif(
     not hasattr(_feedline, "configure_store"), reason="built without stores"
 )
-
-
-@pytest.fixture(autouse=True)
-def tables(tmp_path, monkeypatch):
-    """Tables of shards go to a folder of the test's own; no key of the machine is used."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name in os.environ:
-        if name.startswith("AWS_"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def server():
-    server = S3Server()
-    yield server
-    server.close()
-
-
-class Bucket:
-    """A bucket that holds what is in a folder, under a name that no other test has."""
-
-    def __init__(self, server, folder):
-        self.server, self.folder = server, folder
-        self.name = f"b-{uuid.uuid4().hex}"
-        self.fill()
-
-    def fill(self):
-        files = (path for path in self.folder.rglob("*") if path.is_file())
-        objects = {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in files}
-        self.server.buckets[self.name] = objects
-
-    @property
-    def objects(self):
-        return self.server.buckets[self.name]
-
-    def url(self, key=""):
-        return f"s3://{self.name}/{key}"
 
 
 @pytest.fixture
@@ -90,21 +52,6 @@ def shards(tmp_path, server):
                     member.size = len(content)
                     archive.addfile(member, io.BytesIO(content))
     return Bucket(server, folder)
-
-
-def everything(pipeline, **settings):
-    """All fields of all batches of an epoch; pictures in one size."""
-    if isinstance(pipeline, feedline.Images):
-        pipeline = pipeline.resize((12, 12))
-    loader = feedline.Loader(pipeline, batch_size=8, seed=3, **settings)
-    return [list(batch.values()) if isinstance(batch, dict) else list(batch) for batch in loader]
-
-
-def assert_alike(ours, theirs):
-    assert len(ours) == len(theirs)
-    for mine, other in zip(ours, theirs, strict=True):
-        for a, b in zip(mine, other, strict=True):
-            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -231,6 +178,24 @@ def test_a_damaged_or_full_cache_serves_nothing_wrong(photos, tmp_path):
     assert_alike(everything(far), expected)
 
 
+def test_explain_tells_what_a_store_was_asked_and_that_a_disk_refuses(photos, tmp_path):
+    kept = tmp_path / "kept"
+    options = photos.server.options | {"cache_dir": str(kept), "hedge": False}
+    far = feedline.images(photos.url("train"), storage_options=options).resize((12, 12))
+    loader = feedline.Loader(far, batch_size=8)
+    assert len(list(loader)) == 5
+    told = loader.explain()
+    assert f"s3://{photos.name} was asked 40 times" in told
+    assert "not kept any more" not in told
+    # A folder where the cache counts its bytes: it may be written by nobody.
+    (kept / "used").unlink()
+    (kept / "used").mkdir()
+    for part in kept.glob("*/*.part"):
+        part.unlink()
+    list(loader)
+    assert f"the disk refuses it: `{kept}`" in loader.explain()
+
+
 def test_an_object_that_changes_or_vanishes_is_an_error_of_its_samples(photos, shards):
     options = photos.server.options
     far = feedline.images(photos.url("train"), storage_options=options).resize((12, 12))
@@ -318,15 +283,3 @@ def test_what_is_wrong_is_said_when_the_source_is_opened(photos, tmp_path):
         feedline.images(photos.folder / "train", storage_options=options)
     with pytest.raises(ValueError, match=r"another machine"):
         feedline.images("file://elsewhere/train")
-
-
-def test_sources_that_read_files_alone_say_so_of_a_url():
-    for call in (
-        lambda: feedline.text("s3://bucket/a.txt"),
-        lambda: feedline.csv("s3://bucket/a.csv"),
-        lambda: feedline.parquet("s3://bucket/a.parquet"),
-        lambda: feedline.tokens("s3://bucket/a.bin", "uint16", 8),
-        lambda: feedline.volumes(["s3://bucket/a.nii.gz"]),
-    ):
-        with pytest.raises(ValueError, match="is a URL: images"):
-            call()

@@ -111,7 +111,10 @@ pub mod _feedline {
     use crate::state::{NativeBatchSampler, current_sample, merge_states};
     #[cfg(feature = "stores")]
     #[pymodule_export]
-    use crate::stores::{configure_store, has_folders, object_names, store_counts};
+    use crate::stores::{
+        configure_store, has_folders, has_objects, object_names, read_object, store_counts,
+        stores_in_use,
+    };
     #[cfg(feature = "tables")]
     #[pymodule_export]
     use crate::tables::{open_stream, open_table};

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use feedline::sources::Watch;
-use feedline::sources::store::{Address, Bucket, Kind, StoreError, StoreOptions, list};
+use feedline::sources::store::{
+    Address, Bucket, Kind, Object, Scheme, StoreCounts, StoreError, StoreOptions, list,
+};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::encoded::watched;
 use crate::errors;
@@ -40,6 +43,21 @@ pub(crate) fn object_names(py: Python<'_>, url: &str) -> PyResult<Vec<String>> {
 /// Whether there are folders below a URL: keys with another slash. Looks no further than to the first.
 #[pyfunction]
 pub(crate) fn has_folders(py: Python<'_>, url: &str) -> PyResult<bool> {
+    any(py, url, |name| {
+        let is_hidden = name.split('/').any(|part| part.starts_with('.'));
+        name.contains('/') && !is_hidden
+    })
+}
+
+/// Whether there are objects below a URL. Of a web server, which does not tell what it has, there are none.
+#[pyfunction]
+pub(crate) fn has_objects(py: Python<'_>, url: &str) -> PyResult<bool> {
+    let scheme = Address::parse(url).map_err(refused)?.scheme;
+    Ok(scheme != Scheme::Http && any(py, url, |_| true)?)
+}
+
+/// Whether any name below a URL is such a one. Looks no further than to the first.
+fn any(py: Python<'_>, url: &str, is_one: impl Fn(&str) -> bool + Sync) -> PyResult<bool> {
     let found = std::sync::atomic::AtomicBool::new(false);
     let visit = |watch: Watch<'_>| {
         let mut enough = |count| match found.load(std::sync::atomic::Ordering::Relaxed) {
@@ -47,9 +65,7 @@ pub(crate) fn has_folders(py: Python<'_>, url: &str) -> PyResult<bool> {
             false => watch(count),
         };
         let listed = list(&Address::parse(url)?, &mut enough, |entry| {
-            let is_hidden = entry.name.split('/').any(|part| part.starts_with('.'));
-            let is_below = entry.name.contains('/') && !is_hidden;
-            found.fetch_or(is_below, std::sync::atomic::Ordering::Relaxed);
+            found.fetch_or(is_one(&entry.name), std::sync::atomic::Ordering::Relaxed);
         });
         match listed {
             Err(error) if error.kind() != Kind::Interrupted => Err(Told(error)),
@@ -60,19 +76,40 @@ pub(crate) fn has_folders(py: Python<'_>, url: &str) -> PyResult<bool> {
     Ok(found.into_inner())
 }
 
+/// The bytes of a small object.
+#[pyfunction]
+#[pyo3(signature = (url) -> "bytes")]
+pub(crate) fn read_object<'py>(py: Python<'py>, url: &str) -> PyResult<Bound<'py, PyBytes>> {
+    let mut bytes = Vec::new();
+    let read = || Object::open(&Address::parse(url)?)?.append_whole(&mut bytes);
+    py.detach(read).map_err(refused)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
 /// What the bucket that a URL is in was asked so far: requests, those asked twice, bytes, and what was found on disk.
 #[pyfunction]
 #[pyo3(signature = (url) -> "dict[str, int]")]
 pub(crate) fn store_counts(url: &str) -> PyResult<BTreeMap<&'static str, u64>> {
     let bucket = Address::parse(url).and_then(|address| Bucket::of(&address)).map_err(refused)?;
-    let counts = bucket.counts();
-    Ok(BTreeMap::from([
+    Ok(named(&bucket.counts()))
+}
+
+/// The buckets that are in use in this process: their URLs, the same counts of each, and why nothing more of it is kept on disk.
+#[pyfunction]
+#[pyo3(signature = () -> "list[tuple[str, dict[str, int], str | None]]")]
+pub(crate) fn stores_in_use() -> Vec<(String, BTreeMap<&'static str, u64>, Option<String>)> {
+    let all = Bucket::in_use().into_iter();
+    all.map(|bucket| (bucket.root, named(&bucket.counts), bucket.not_kept)).collect()
+}
+
+fn named(counts: &StoreCounts) -> BTreeMap<&'static str, u64> {
+    BTreeMap::from([
         ("requests", counts.requests),
         ("hedged", counts.hedged),
         ("bytes", counts.bytes),
         ("cached", counts.cached),
         ("broken", counts.broken),
-    ]))
+    ])
 }
 
 /// A store's error where errors are told by their causes.

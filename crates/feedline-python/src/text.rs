@@ -56,6 +56,7 @@ pub(crate) fn open_text_lines(
         max_bytes: settings.get("max_bytes")?,
         max_unpacked: settings.get("max_unpacked")?,
         cache_dir: settings.get_if("cache")?,
+        held: settings.get("buffer")?,
         ..TextOptions::default()
     };
     settings.finish()?;
@@ -397,7 +398,8 @@ pub(crate) fn open_tokens(
         (false, 0) => TokenHeader::None,
         (false, bytes) => TokenHeader::Skipped(bytes),
     };
-    let options = TokenOptions { dtype: settings.choice_if("dtype", &TokenType::ALL)?, header };
+    let dtype = settings.choice_if("dtype", &TokenType::ALL)?;
+    let options = TokenOptions { dtype, header, held: settings.get("buffer")? };
     let order = match settings.get::<String>("windows")?.as_str() {
         "random" => Some(WindowOrder::Random(settings.get_if("samples")?)),
         "sequential" => Some(WindowOrder::Sequential),

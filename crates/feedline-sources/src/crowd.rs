@@ -34,6 +34,22 @@ pub(crate) fn each<T: Send>(
     each_on(threads, jobs, seen, watch, work)
 }
 
+/// The same for files that may be objects, of which a request takes longer than any work: then on many threads.
+pub(crate) fn each_far<T: Send>(
+    is_far: bool,
+    jobs: usize,
+    seen: &AtomicU64,
+    watch: Watch<'_>,
+    work: impl Fn(usize, &Stop<'_>) -> Result<T, SourceError> + Sync,
+) -> Result<Vec<T>, SourceError> {
+    /// Requests that are under way while objects are opened.
+    const FAR: usize = 32;
+    match is_far {
+        true => each_on(FAR, jobs, seen, watch, work),
+        false => each(jobs, seen, watch, work),
+    }
+}
+
 fn each_on<T: Send>(
     threads: usize,
     jobs: usize,

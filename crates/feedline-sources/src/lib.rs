@@ -115,7 +115,7 @@ mod zip;
 /// Regular files: read at a place by any number of threads, and known to be what they were. For crates that add a format.
 pub mod plain_file {
     pub use crate::read_at::{append_at, open_plain, read_exact_at};
-    pub use crate::source_file::{Forward, SourceFile};
+    pub use crate::source_file::{Forward, SourceFile, is_url};
     pub use crate::stamp::{Stamp, since_1970};
 }
 

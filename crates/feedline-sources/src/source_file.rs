@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::read_at::{append_at, open_plain, read_exact_at};
+use crate::read_at::{append_at, make_room, open_plain, read_exact_at};
 use crate::stamp::Stamp;
 
 /// A file that any number of threads read at any place.
@@ -15,6 +15,8 @@ pub enum SourceFile {
     /// In a store. Each request names the version that was opened, so nothing of another one is ever read.
     #[cfg(feature = "stores")]
     Object(feedline_store::Object),
+    /// What was read of one, as a whole.
+    Held(Vec<u8>),
 }
 
 impl SourceFile {
@@ -39,23 +41,40 @@ impl SourceFile {
     #[must_use]
     pub fn again(&self) -> Option<SourceFile> {
         match self {
-            SourceFile::Disk(_) => None,
+            SourceFile::Disk(_) | SourceFile::Held(_) => None,
             #[cfg(feature = "stores")]
             SourceFile::Object(object) => Some(SourceFile::Object(object.again())),
+        }
+    }
+
+    /// Another handle of the same file, for somebody else who reads it from front to back.
+    pub fn another(&self) -> io::Result<SourceFile> {
+        match self {
+            SourceFile::Disk(file) => Ok(SourceFile::Disk(file.try_clone()?)),
+            SourceFile::Held(bytes) => Ok(SourceFile::Held(bytes.clone())),
+            #[cfg(feature = "stores")]
+            SourceFile::Object(object) => Ok(SourceFile::Object(object.again())),
         }
     }
 
     /// Whether reading it takes requests.
     #[must_use]
     pub fn is_far(&self) -> bool {
-        !matches!(self, SourceFile::Disk(_))
+        !matches!(self, SourceFile::Disk(_) | SourceFile::Held(_))
+    }
+
+    /// All of its `len` bytes in memory, for those who read it here and there.
+    pub fn held(&self, len: u64) -> io::Result<SourceFile> {
+        let mut bytes = Vec::new();
+        self.append_whole(&mut bytes, len)?;
+        Ok(SourceFile::Held(bytes))
     }
 
     /// How many reads ahead it wants to [expect](SourceFile::expect).
     #[must_use]
     pub fn look_ahead(&self) -> usize {
         match self {
-            SourceFile::Disk(_) => 0,
+            SourceFile::Disk(_) | SourceFile::Held(_) => 0,
             #[cfg(feature = "stores")]
             SourceFile::Object(object) => object.bucket().looks_ahead(),
         }
@@ -64,7 +83,7 @@ impl SourceFile {
     /// Told that just these bytes are read soon. Returns at once.
     pub fn expect(&self, offset: u64, len: u64) {
         match self {
-            SourceFile::Disk(_) => {
+            SourceFile::Disk(_) | SourceFile::Held(_) => {
                 let _ = (offset, len);
             }
             #[cfg(feature = "stores")]
@@ -76,6 +95,10 @@ impl SourceFile {
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             SourceFile::Disk(file) => read_exact_at(file, buffer, offset),
+            SourceFile::Held(bytes) => {
+                buffer.copy_from_slice(part(bytes, offset, buffer.len())?);
+                Ok(())
+            }
             #[cfg(feature = "stores")]
             SourceFile::Object(object) => Ok(object.read_exact_at(buffer, offset)?),
         }
@@ -85,11 +108,29 @@ impl SourceFile {
     pub fn append_at(&self, out: &mut Vec<u8>, offset: u64, len: usize) -> io::Result<()> {
         match self {
             SourceFile::Disk(file) => append_at(file, out, offset, len),
+            SourceFile::Held(bytes) => {
+                out.extend_from_slice(part(bytes, offset, len)?);
+                Ok(())
+            }
             #[cfg(feature = "stores")]
             SourceFile::Object(object) => {
-                crate::read_at::make_room(out, len)?;
+                make_room(out, len)?;
                 Ok(object.append_at(out, offset, len)?)
             }
+        }
+    }
+
+    /// Appends all of its `len` bytes. An object comes in pieces, some of which are under way at a time.
+    pub fn append_whole(&self, out: &mut Vec<u8>, len: u64) -> io::Result<()> {
+        make_room(out, usize::try_from(len).unwrap_or(usize::MAX))?;
+        match self {
+            SourceFile::Disk(file) => append_at(file, out, 0, len as usize),
+            SourceFile::Held(bytes) => {
+                out.extend_from_slice(part(bytes, 0, len as usize)?);
+                Ok(())
+            }
+            #[cfg(feature = "stores")]
+            SourceFile::Object(object) => Ok(object.append_whole(out)?),
         }
     }
 
@@ -97,9 +138,16 @@ impl SourceFile {
     pub fn change(&self, stamp: &Stamp) -> io::Result<Option<String>> {
         match self {
             SourceFile::Disk(file) => stamp.change(file),
+            SourceFile::Held(_) => Ok(None),
             #[cfg(feature = "stores")]
             SourceFile::Object(_) => Ok(None),
         }
+    }
+}
+
+impl AsRef<SourceFile> for SourceFile {
+    fn as_ref(&self) -> &SourceFile {
+        self
     }
 }
 
@@ -122,6 +170,12 @@ impl<F: AsRef<SourceFile>> io::Read for Forward<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = match self.file.as_ref() {
             SourceFile::Disk(file) => read_some_at(file, buffer, self.at)?,
+            SourceFile::Held(bytes) => {
+                let rest = bytes.get(self.at as usize..).unwrap_or(&[]);
+                let there = rest.len().min(buffer.len());
+                buffer[..there].copy_from_slice(&rest[..there]);
+                there
+            }
             #[cfg(feature = "stores")]
             SourceFile::Object(object) => {
                 let there = (self.len - self.at).min(buffer.len() as u64) as usize;
@@ -136,6 +190,12 @@ impl<F: AsRef<SourceFile>> io::Read for Forward<F> {
     }
 }
 
+/// Some bytes of those that are held.
+fn part(bytes: &[u8], offset: u64, len: usize) -> io::Result<&[u8]> {
+    let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
+    rest.and_then(|rest| rest.get(..len)).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
 #[cfg(unix)]
 fn read_some_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, buffer, at)
@@ -144,6 +204,18 @@ fn read_some_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 #[cfg(windows)]
 fn read_some_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, at)
+}
+
+/// Whether a path is the URL of an object.
+#[must_use]
+pub fn is_url(path: &Path) -> bool {
+    #[cfg(feature = "stores")]
+    return path.to_str().is_some_and(feedline_store::is_url);
+    #[cfg(not(feature = "stores"))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// The path of what is on a disk, also where it is written as `file://…`.

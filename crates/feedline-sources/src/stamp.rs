@@ -9,7 +9,10 @@
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::source_file::{SourceFile, is_url};
 
 /// The state a file is in.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,14 @@ impl Stamp {
         let (device, inode) = (0, 0);
         let changed = meta.modified().map_or(Duration::ZERO, since_1970);
         Stamp { len: meta.len(), changed, device, inode }
+    }
+
+    /// The state that a file, or an object by its URL, is in now.
+    pub fn now(path: &Path) -> io::Result<Stamp> {
+        match is_url(path) {
+            true => SourceFile::open(path).map(|(_, stamp)| stamp),
+            false => Ok(Stamp::of(&std::fs::metadata(path)?)),
+        }
     }
 
     /// What is different now, in words; `None` if nothing is.

@@ -97,6 +97,17 @@ pub struct StoreCounts {
     pub broken: u64,
 }
 
+/// A bucket that something in this process has open.
+#[derive(Clone, Debug)]
+pub struct BucketInUse {
+    /// The URL up to bucket or host.
+    pub root: String,
+    /// What it was asked so far.
+    pub counts: StoreCounts,
+    /// Why what is read is not kept on disk any more, though it should be.
+    pub not_kept: Option<String>,
+}
+
 /// A bucket, or a web server.
 #[derive(Debug)]
 pub struct Bucket {
@@ -208,7 +219,15 @@ impl Bucket {
     /// What it was asked so far.
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
-        let Ok(live) = self.live() else { return StoreCounts::default() };
+        // A process that has asked nothing is not connected for that.
+        let mut link = self.first.get();
+        let live = loop {
+            match link {
+                Some(here) if here.process == std::process::id() => break &here.live,
+                Some(here) => link = here.next.get(),
+                None => return StoreCounts::default(),
+            }
+        };
         StoreCounts {
             requests: live.requests.load(Ordering::Relaxed),
             hedged: live.hedging.twice(),
@@ -216,6 +235,25 @@ impl Bucket {
             cached: self.cached.load(Ordering::Relaxed),
             broken: live.broken.load(Ordering::Relaxed),
         }
+    }
+
+    /// The buckets that are in use in this process, by their roots.
+    #[must_use]
+    pub fn in_use() -> Vec<BucketInUse> {
+        let open: Vec<Arc<Bucket>> = {
+            let all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().flatten().filter_map(|(_, known)| known.bucket.upgrade()).collect()
+        };
+        let mut told: Vec<BucketInUse> = open
+            .iter()
+            .map(|bucket| BucketInUse {
+                root: bucket.address.root.clone(),
+                counts: bucket.counts(),
+                not_kept: bucket.cache.as_ref().and_then(DiskCache::refused).map(str::to_string),
+            })
+            .collect();
+        told.sort_unstable_by(|a, b| a.root.cmp(&b.root));
+        told
     }
 
     fn live(&self) -> Result<&Arc<Live>, StoreError> {

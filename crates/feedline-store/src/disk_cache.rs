@@ -23,7 +23,8 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -67,8 +68,8 @@ impl EntryName {
 pub(crate) struct DiskCache {
     folder: PathBuf,
     limit: u64,
-    /// Set when the disk refuses: reading goes on, writing does not.
-    refused: AtomicBool,
+    /// Why, when the disk refuses: reading goes on, writing does not.
+    refused: OnceLock<String>,
 }
 
 impl DiskCache {
@@ -79,7 +80,7 @@ impl DiskCache {
             StoreError::new(Kind::Option, "keep objects in", url, what, advice)
         };
         fs::create_dir_all(folder).map_err(refused)?;
-        Ok(DiskCache { folder: folder.to_path_buf(), limit, refused: AtomicBool::new(false) })
+        Ok(DiskCache { folder: folder.to_path_buf(), limit, refused: OnceLock::new() })
     }
 
     fn path(&self, name: EntryName) -> PathBuf {
@@ -128,7 +129,7 @@ impl DiskCache {
     /// Keeps what was read, if there is room or some can be made.
     pub(crate) fn put(&self, name: EntryName, content: &[u8]) {
         let bytes = (HEADER + content.len()) as u64;
-        if bytes > self.limit || self.refused.load(Ordering::Relaxed) {
+        if bytes > self.limit || self.refused.get().is_some() {
             return;
         }
         let kept = self.book(bytes).and_then(|is_room| match is_room {
@@ -138,8 +139,16 @@ impl DiskCache {
             }),
         });
         // A full or read-only disk stays so: trying for each object would only cost time.
-        let refuses = kept.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
-        self.refused.fetch_or(refuses, Ordering::Relaxed);
+        if let Err(error) = kept
+            && error.kind() != io::ErrorKind::WouldBlock
+        {
+            self.refused.get_or_init(|| format!("`{}`: {error}", self.folder.display()));
+        }
+    }
+
+    /// Why nothing more is kept; `None` if all is well.
+    pub(crate) fn refused(&self) -> Option<&str> {
+        self.refused.get().map(String::as_str)
     }
 
     fn write(&self, name: EntryName, content: &[u8]) -> io::Result<()> {
@@ -315,6 +324,22 @@ mod tests {
         }
         cache.put(name(1), b"hello");
         assert!(cache.get(name(1), &mut out));
+    }
+
+    #[test]
+    fn a_folder_that_refuses_is_told_of_and_what_it_has_is_still_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(dir.path(), 1 << 20).unwrap();
+        cache.put(name(1), b"hello");
+        assert_eq!(cache.refused(), None);
+        // A folder in the place of the count: as a disk does that lets nobody write, root or not.
+        fs::remove_file(dir.path().join("used")).unwrap();
+        fs::create_dir(dir.path().join("used")).unwrap();
+        cache.put(name(2), b"there");
+        let told = cache.refused().unwrap();
+        assert!(told.contains(&dir.path().display().to_string()), "{told}");
+        let mut out = Vec::new();
+        assert!(cache.get(name(1), &mut out) && !cache.has(name(2)));
     }
 
     #[test]

@@ -52,7 +52,7 @@ mod profile;
 mod runtime;
 
 pub use address::{Address, Scheme, address, is_url, local};
-pub use bucket::{Bucket, Head, Request, StoreCounts};
+pub use bucket::{Bucket, BucketInUse, Head, Request, StoreCounts};
 pub use error::{Kind, StoreError};
 pub use listing::{Entry, Watch, list};
 pub use object::Object;

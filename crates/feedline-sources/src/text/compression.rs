@@ -1,9 +1,8 @@
 //! Text in gzip or zstd, known by its first bytes.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 
-use crate::read_at::read_exact_at;
+use crate::source_file::SourceFile;
 
 /// How a file is compressed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -25,10 +24,10 @@ impl Compression {
     }
 
     /// The same of an open file of `len` bytes.
-    pub(super) fn of_file(file: &File, len: u64) -> io::Result<Option<Compression>> {
+    pub(super) fn of_file(file: &SourceFile, len: u64) -> io::Result<Option<Compression>> {
         let mut start = [0; 4];
         let start = &mut start[..len.min(4) as usize];
-        read_exact_at(file, start, 0)?;
+        file.read_exact_at(start, 0)?;
         Ok(Compression::of(start))
     }
 

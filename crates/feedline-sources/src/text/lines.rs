@@ -10,7 +10,8 @@ use super::decoding::{OnBadText, TextEncoding, decoded};
 use super::kept_table::default_folder;
 use super::opened::{BegunState, BegunText, HeldRoom, LinesFile};
 use super::scan::{STRETCH, ScannedStretch, look_through};
-use crate::crowd::{Watch, each};
+use crate::crowd::{Watch, each, each_far};
+use crate::source_file::is_url;
 use crate::sync::lock;
 use crate::{SourceError, escaped};
 
@@ -27,6 +28,9 @@ pub struct TextOptions {
     pub max_unpacked: u64,
     /// Where tables of lines and unpacked files are kept; `None`: `feedline/text` in the user's cache folder.
     pub cache_dir: Option<PathBuf>,
+    /// Bytes of all files that are held in memory rather than read line by line: for lines of the usual length a system call takes a
+    /// good part of the time that making tokens of them does, and of an object each is a request.
+    pub held: u64,
     /// What the field is called.
     pub field: String,
 }
@@ -39,6 +43,7 @@ impl Default for TextOptions {
             max_bytes: 64 << 20,
             max_unpacked: 64 << 30,
             cache_dir: None,
+            held: 128 << 20,
             field: "text".to_string(),
         }
     }
@@ -50,8 +55,9 @@ impl Default for TextOptions {
 /// if it has any bytes. An empty line is a sample like others. A byte order mark before the first is left out.
 ///
 /// Each file is looked through once, when it is first opened; where its lines are is kept in the cache folder, in about two bytes a
-/// line, and used until the file changes. Up to 128 MiB of all files are held in memory. gzip and zstd are known by their first bytes;
-/// what they unpack to is held, too, as far as there is room, and otherwise unpacked once into the cache folder.
+/// line, and used until the file changes. Up to [`held`](TextOptions::held) bytes of all files are held in memory. gzip and zstd are known by their first bytes;
+/// what they unpack to is held, too, as far as there is room, and otherwise unpacked once into the cache folder. Of an object that is
+/// not held, a line is a request.
 #[derive(Debug)]
 pub struct TextLines {
     files: Vec<LinesFile>,
@@ -72,7 +78,7 @@ impl TextLines {
         }
         let folder = options.cache_dir.clone().or_else(default_folder);
         let mut files = Vec::with_capacity(paths.len());
-        let room = HeldRoom::new();
+        let room = HeldRoom::new(options.held);
         // As many at a time as may be open.
         for paths in paths.chunks(64) {
             files.extend(open_some(paths, folder.as_deref(), options, &room, watch)?);
@@ -131,7 +137,10 @@ fn open_some(
     watch: Watch<'_>,
 ) -> Result<Vec<LinesFile>, SourceError> {
     let seen = AtomicU64::new(0);
-    let begun = each(paths.len(), &seen, watch, |job, _| BegunText::open(&paths[job], folder))?;
+    let is_far = paths.iter().any(|path| is_url(path));
+    let begun = each_far(is_far, paths.len(), &seen, watch, |job, _| {
+        BegunText::open(&paths[job], folder, room, &seen)
+    })?;
     // What is to be done: stretches of plain files, compressed ones as a whole.
     let mut jobs = Vec::new();
     for (number, file) in begun.iter().enumerate() {
@@ -155,7 +164,7 @@ fn open_some(
         match range {
             Some((first, range)) => {
                 // Another handle, so that stretches of one file are read at once.
-                let file = lock(&begun[*number]).as_ref().map(|file| file.file.try_clone());
+                let file = lock(&begun[*number]).as_ref().map(|file| file.file.another());
                 let file = file.transpose().map_err(|source| cannot(&paths[*number], source))?;
                 let Some(file) = file else { return Ok(None) };
                 let found = look_through(&file, range.clone(), *first, &seen, stop)
@@ -224,6 +233,21 @@ impl Dataset for TextLines {
         match decoded(raw, self.options.encoding, self.options.on_bad) {
             Ok(text) => Ok(sample.put_bytes(0, text.as_bytes())?),
             Err(at) => Err(not_text("line", raw, at)),
+        }
+    }
+
+    fn look_ahead(&self) -> usize {
+        self.files.iter().map(LinesFile::look_ahead).max().unwrap_or(0)
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        for index in indices {
+            if let Some((file, line)) = self.find(*index)
+                && let Some(place) = file.table.line(line)
+                && place.len <= self.options.max_bytes
+            {
+                file.expect(place.start, place.len);
+            }
         }
     }
 

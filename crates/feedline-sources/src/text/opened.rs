@@ -4,10 +4,11 @@
 //! | --- | --- |
 //! | plain | held in memory as long as there is room, otherwise read where they are |
 //! | gzip or zstd | unpacked into memory as long as there is room, otherwise once into the cache folder, and read there |
+//! | plain, an object of a store | held in memory as long as there is room, read once for that and for its lines; otherwise each line is a request |
 //!
-//! There is room for [`HELD`] bytes of all files together.
+//! There is room for [`TextOptions::held`] bytes of all files together.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -24,13 +25,11 @@ use super::lines::TextOptions;
 use super::scan::{ScannedStretch, join};
 use crate::SourceError;
 use crate::crowd::Stop;
-use crate::read_at::{append_at, open_plain, read_exact_at};
+use crate::read_at::open_plain;
+use crate::source_file::{Forward, SourceFile};
 use crate::stamp::Stamp;
 use crate::sync::lock;
 
-/// Bytes of all files that are held in memory rather than read line by line: for lines of the usual length a system call takes a good part
-/// of the time that making tokens of them does.
-pub(super) const HELD: u64 = 128 << 20;
 /// Files that are kept open.
 const OPEN: usize = 128;
 /// Bytes that are unpacked between two looks at the watcher.
@@ -50,7 +49,7 @@ enum TextBytes {
     /// All of them.
     Held(Vec<u8>),
     /// In this file, which is kept open if there are few; in the state of the stamp.
-    InFile { file: Option<File>, path: PathBuf, stamp: Stamp },
+    InFile { file: Option<SourceFile>, path: PathBuf, stamp: Stamp },
     /// In a file of the cache folder that is opened when it is read, as there are many. Somebody who unpacks the same file may put
     /// another one in its place; then in the state of that one.
     Replaceable { path: PathBuf, stamp: Mutex<Stamp> },
@@ -60,8 +59,8 @@ enum TextBytes {
 pub(super) struct HeldRoom(AtomicU64);
 
 impl HeldRoom {
-    pub(super) fn new() -> HeldRoom {
-        HeldRoom(AtomicU64::new(HELD))
+    pub(super) fn new(bytes: u64) -> HeldRoom {
+        HeldRoom(AtomicU64::new(bytes))
     }
 
     /// Takes so many bytes if there are as many.
@@ -78,7 +77,9 @@ impl HeldRoom {
 /// A file before its lines are known.
 pub(super) struct BegunText {
     pub(super) path: PathBuf,
-    pub(super) file: File,
+    pub(super) file: SourceFile,
+    /// All of it, where it was read as a whole already.
+    held: Option<Vec<u8>>,
     stamp: Stamp,
     pub(super) kept: Option<KeptTable>,
     pub(super) state: BegunState,
@@ -96,14 +97,18 @@ pub(super) enum BegunState {
 
 impl BegunText {
     /// Opens a file and looks whether its table is there.
-    pub(super) fn open(path: &Path, folder: Option<&Path>) -> Result<BegunText, SourceError> {
+    pub(super) fn open(
+        path: &Path,
+        folder: Option<&Path>,
+        room: &HeldRoom,
+        seen: &AtomicU64,
+    ) -> Result<BegunText, SourceError> {
         let cannot = |source| SourceError::Io { doing: "open", path: path.to_path_buf(), source };
         let made = SystemTime::now();
-        let (file, meta) = open_plain(path).map_err(cannot)?;
-        let stamp = Stamp::of(&meta);
+        let (file, stamp) = SourceFile::open(path).map_err(cannot)?;
         let mut start = [0; 4];
         let start = &mut start[..stamp.len.min(4) as usize];
-        read_exact_at(&file, start, 0).map_err(cannot)?;
+        file.read_exact_at(start, 0).map_err(cannot)?;
         if let Some(what) = foreign(start) {
             let path = path.to_path_buf();
             return Err(SourceError::NotUtf8Text { path, what });
@@ -119,7 +124,34 @@ impl BegunText {
                 }
             }
         };
-        Ok(BegunText { path: path.to_path_buf(), file, stamp, kept, state, made })
+        let begun =
+            BegunText { path: path.to_path_buf(), file, held: None, stamp, kept, state, made };
+        if begun.file.is_far() { begun.held_at_once(room, seen) } else { Ok(begun) }
+    }
+
+    /// Reads an object as a whole where there is room, and finds its lines there, so that it is not fetched for each.
+    fn held_at_once(mut self, room: &HeldRoom, seen: &AtomicU64) -> Result<BegunText, SourceError> {
+        if matches!(self.state, BegunState::Packed(_)) || !room.take(self.stamp.len) {
+            return Ok(self);
+        }
+        let mut held = Vec::new();
+        self.file.append_whole(&mut held, self.stamp.len).map_err(self.cannot("read"))?;
+        seen.fetch_add(held.len() as u64, Ordering::Relaxed);
+        if let BegunState::Plain { first } = self.state {
+            let mut stretch = ScannedStretch::default();
+            stretch.add(&held[first as usize..]);
+            let table = self.joined(first, &[stretch])?;
+            self.keep(&table);
+            self.state = BegunState::Known(table);
+        }
+        self.held = Some(held);
+        Ok(self)
+    }
+
+    fn keep(&self, table: &LineTable) {
+        if let Some(kept) = &self.kept {
+            kept.write(&self.stamp, &table.to_bytes(), self.made);
+        }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -138,21 +170,17 @@ impl BegunText {
         };
         let table = self.joined(first, stretches)?;
         self.unchanged()?;
-        if let Some(kept) = &self.kept {
-            kept.write(&self.stamp, &table.to_bytes(), self.made);
-        }
+        self.keep(&table);
         self.with_table(table, room)
     }
 
     /// A file whose table was there.
     pub(super) fn known(self, room: &HeldRoom) -> Result<LinesFile, SourceError> {
-        let BegunText { path, file, stamp, kept, state, made } = self;
-        let BegunState::Known(table) = state else {
+        let known = BegunText { state: BegunState::Plain { first: 0 }, ..self };
+        let BegunState::Known(table) = self.state else {
             return Err(SourceError::Interrupted);
         };
-        let begun =
-            BegunText { path, file, stamp, kept, state: BegunState::Plain { first: 0 }, made };
-        begun.with_table(table, room)
+        known.with_table(table, room)
     }
 
     /// Unpacks a compressed one.
@@ -168,7 +196,9 @@ impl BegunText {
             return Ok(found);
         }
         let mut unpacking = UnpackingText { begun: &self, room, held: Vec::new(), spilled: None };
-        let mut from = compression.reader(&self.file).map_err(|e| self.cannot("unpack")(e))?;
+        let mut from = compression
+            .reader(Forward::new(&self.file, self.stamp.len))
+            .map_err(|e| self.cannot("unpack")(e))?;
         let (mut stretch, mut first, mut total) = (ScannedStretch::default(), None, 0_u64);
         let mut block = vec![0; BLOCK];
         loop {
@@ -218,7 +248,7 @@ impl BegunText {
                     kept.write(&self.stamp, &content, self.made);
                 }
                 let file = file.persist(&path).map_err(|e| self.cannot("unpack")(e.error))?;
-                TextBytes::InFile { file: Some(file), path, stamp }
+                TextBytes::InFile { file: Some(SourceFile::Disk(file)), path, stamp }
             }
         };
         Ok(LinesFile { path: self.path, stamp: self.stamp, bytes, table })
@@ -237,7 +267,7 @@ impl BegunText {
         let stamp = Stamp::of(&meta);
         let table = content.strip_prefix(&*stamp_bytes(&stamp))?;
         let table = LineTable::from_bytes(table)?;
-        let bytes = TextBytes::InFile { file: Some(file), path, stamp };
+        let bytes = TextBytes::InFile { file: Some(SourceFile::Disk(file)), path, stamp };
         Some(LinesFile { path: self.path.clone(), stamp: self.stamp, bytes, table })
     }
 
@@ -246,9 +276,12 @@ impl BegunText {
     }
 
     fn with_table(self, table: LineTable, room: &HeldRoom) -> Result<LinesFile, SourceError> {
-        let bytes = if room.take(self.stamp.len) {
+        let bytes = if let Some(held) = self.held {
+            TextBytes::Held(held)
+        } else if !self.file.is_far() && room.take(self.stamp.len) {
             let mut held = Vec::new();
-            append_at(&self.file, &mut held, 0, self.stamp.len as usize)
+            self.file
+                .append_at(&mut held, 0, self.stamp.len as usize)
                 .map_err(self.cannot("read"))?;
             self.unchanged()?;
             TextBytes::Held(held)
@@ -259,7 +292,7 @@ impl BegunText {
     }
 
     fn unchanged(&self) -> Result<(), SourceError> {
-        match self.stamp.change(&self.file).map_err(self.cannot("read"))? {
+        match self.file.change(&self.stamp).map_err(self.cannot("read"))? {
             None => Ok(()),
             Some(what) => Err(SourceError::Changed { path: self.path.clone(), what }),
         }
@@ -330,15 +363,15 @@ fn stamp_bytes(stamp: &Stamp) -> Vec<u8> {
 
 /// Appends some bytes of a file that is still in the state of the stamp.
 fn append_unchanged(
-    file: &File,
+    file: &SourceFile,
     stamp: &Stamp,
     start: u64,
     len: usize,
     raw: &mut Vec<u8>,
 ) -> Result<(), Cause> {
-    let read = append_at(file, raw, start, len);
+    let read = file.append_at(raw, start, len);
     // Whatever came of it, first whether the file is still what the table was made of.
-    let change = stamp.change(file).map_err(|e| format!("cannot read it: {e}"))?;
+    let change = file.change(stamp).map_err(|e| format!("cannot read it: {e}"))?;
     if let Some(what) = change {
         return Err(format!(
             "the file has changed since it was opened: {what}; open it again (to replace a file that is in use, rename \
@@ -354,6 +387,7 @@ impl LinesFile {
     pub(super) fn close_if_many(&mut self, files: usize) {
         if files > OPEN
             && let TextBytes::InFile { file, path, stamp } = &mut self.bytes
+            && !file.as_ref().is_some_and(SourceFile::is_far)
         {
             match *path == self.path {
                 true => *file = None,
@@ -366,12 +400,16 @@ impl LinesFile {
     }
 
     /// Opens what was unpacked: the file that was there, or one that somebody else unpacked of the same file into the same lines.
-    fn open_unpacked(&self, path: &Path, stamp: &Mutex<Stamp>) -> Result<(File, Stamp), Cause> {
+    fn open_unpacked(
+        &self,
+        path: &Path,
+        stamp: &Mutex<Stamp>,
+    ) -> Result<(SourceFile, Stamp), Cause> {
         /// Others replace file and table one after the other; in between they do not match.
         const TRIES: usize = 3;
         for _ in 0..TRIES {
             let (file, meta) = open_plain(path).map_err(|e| format!("cannot open it: {e}"))?;
-            let now = Stamp::of(&meta);
+            let (file, now) = (SourceFile::Disk(file), Stamp::of(&meta));
             if now == *lock(stamp) {
                 return Ok((file, now));
             }
@@ -405,12 +443,28 @@ impl LinesFile {
                 let file = match file {
                     Some(file) => file,
                     None => {
-                        opened = open_plain(path).map_err(|e| format!("cannot open it: {e}"))?.0;
+                        let file = open_plain(path).map_err(|e| format!("cannot open it: {e}"))?.0;
+                        opened = SourceFile::Disk(file);
                         &opened
                     }
                 };
                 append_unchanged(file, stamp, start, len, raw)
             }
+        }
+    }
+
+    /// How many lines ahead it wants to be told of.
+    pub(super) fn look_ahead(&self) -> usize {
+        match &self.bytes {
+            TextBytes::InFile { file: Some(file), .. } => file.look_ahead(),
+            _ => 0,
+        }
+    }
+
+    /// Told that a line is read soon.
+    pub(super) fn expect(&self, start: u64, len: u64) {
+        if let TextBytes::InFile { file: Some(file), .. } = &self.bytes {
+            file.expect(start, len);
         }
     }
 

@@ -1,6 +1,5 @@
 //! Finding the lines of files: stretches of them at once, on all cores.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use memchr::memchr_iter;
 
 use super::line_table::{LineTable, put_varint, take_varint};
 use crate::crowd::Stop;
-use crate::read_at::read_exact_at;
+use crate::source_file::SourceFile;
 
 /// Bytes of a file that are looked through in one piece of work.
 pub(super) const STRETCH: u64 = 64 << 20;
@@ -45,7 +44,7 @@ impl ScannedStretch {
 
 /// Looks through a range of a file; `seen` counts the bytes.
 pub(super) fn look_through(
-    file: &File,
+    file: &SourceFile,
     range: Range<u64>,
     first: u64,
     seen: &AtomicU64,
@@ -54,7 +53,7 @@ pub(super) fn look_through(
     let mut stretch = ScannedStretch::default();
     if range.start > first {
         let mut before = [0];
-        read_exact_at(file, &mut before, range.start - 1)?;
+        file.read_exact_at(&mut before, range.start - 1)?;
         stretch.last = before[0];
     }
     let mut block = vec![0; BLOCK.min((range.end - range.start) as usize)];
@@ -64,7 +63,7 @@ pub(super) fn look_through(
             return Ok(None);
         }
         let len = block.len().min((range.end - at) as usize);
-        read_exact_at(file, &mut block[..len], at)?;
+        file.read_exact_at(&mut block[..len], at)?;
         stretch.add(&block[..len]);
         at += len as u64;
         seen.fetch_add(len as u64, Ordering::Relaxed);

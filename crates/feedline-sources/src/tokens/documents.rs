@@ -116,6 +116,18 @@ impl Dataset for TokenDocuments {
         }
     }
 
+    fn look_ahead(&self) -> usize {
+        self.shards.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        for index in indices {
+            for (start, len) in self.sequences(*index).unwrap_or(&[]) {
+                self.shards.expect(*start, u64::from(*len));
+            }
+        }
+    }
+
     fn known_length(&self, index: SampleIndex, _field: usize) -> Option<u64> {
         self.length(index)
     }

@@ -36,6 +36,17 @@ impl HeldBytes {
         block.bytes.get()?.bytes().get(within..self.block_len(first))
     }
 
+    /// The blocks that have some of these bytes and that nobody has read: where they begin, and how many bytes they have.
+    pub(super) fn not_read(&self, from: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+        let end = from.saturating_add(len).min(self.len);
+        let numbers = from / BLOCK as u64..end.div_ceil(BLOCK as u64);
+        let not_read = |number: &u64| self.blocks[*number as usize].bytes.get().is_none();
+        numbers.filter(not_read).map(|number| {
+            let first = number * BLOCK as u64;
+            (first, self.block_len(first) as u64)
+        })
+    }
+
     /// How many bytes the block has that begins there.
     fn block_len(&self, first: u64) -> usize {
         (self.len - first).min(BLOCK as u64) as usize

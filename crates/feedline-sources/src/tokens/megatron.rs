@@ -11,8 +11,7 @@ use std::path::Path;
 
 use super::shard::{TokenType, cannot, wrong};
 use crate::SourceError;
-use crate::read_at::{append_at, open_plain};
-use crate::stamp::Stamp;
+use crate::source_file::SourceFile;
 
 const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
 const HEADER: u64 = 34;
@@ -34,23 +33,22 @@ impl MegatronIndex {
             return Ok(None);
         }
         let path = bin.with_extension("idx");
-        let (file, meta) = match open_plain(&path) {
+        let (file, stamp) = match SourceFile::open(&path) {
             Ok(opened) => opened,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(cannot("open", &path)(error)),
         };
-        let stamp = Stamp::of(&meta);
         let len = usize::try_from(stamp.len).map_err(|_| wrong(&path, "it is too large".into()))?;
         let mut bytes = Vec::new();
         // An index of another program may be of any length; those of Megatron begin so.
-        append_at(&file, &mut bytes, 0, len.min(HEADER as usize)).map_err(cannot("read", &path))?;
+        file.append_at(&mut bytes, 0, len.min(HEADER as usize)).map_err(cannot("read", &path))?;
         if !bytes.starts_with(MAGIC) {
             let what = "it does not begin as Megatron's index files do; rename it if it is none";
             return Err(wrong(&path, what.to_string()));
         }
         bytes.clear();
-        append_at(&file, &mut bytes, 0, len).map_err(cannot("read", &path))?;
-        if let Some(what) = stamp.change(&file).map_err(cannot("read", &path))? {
+        file.append_whole(&mut bytes, stamp.len).map_err(cannot("read", &path))?;
+        if let Some(what) = file.change(&stamp).map_err(cannot("read", &path))? {
             return Err(SourceError::Changed { path, what });
         }
         MegatronIndex::parse(&bytes, bin_bytes).map(Some).map_err(|what| wrong(&path, what))

@@ -11,7 +11,7 @@
 //!
 //! # How files are read
 //!
-//! Shards of up to [`HELD`] bytes together are held in memory, each megabyte read when something of it is first
+//! Shards of up to [`TokenOptions::held`] bytes together are held in memory, each megabyte read when something of it is first
 //! wanted, by all workers side by side. Others are read by `pread`, into a buffer of the worker's: touching a
 //! mapped page of a file that somebody shortened would kill the process, and a window of 1,024 ids is large enough that the system call
 //! costs about as much as converting it (see `crates/feedline-sources/src/lib.rs` for figures).
@@ -23,5 +23,5 @@ mod shard;
 mod windows;
 
 pub use documents::TokenDocuments;
-pub use shard::{HELD, TokenHeader, TokenOptions, TokenType};
+pub use shard::{TokenHeader, TokenOptions, TokenType};
 pub use windows::{TokenWindows, WindowOptions, WindowOrder};

@@ -1,7 +1,6 @@
 //! Files of token ids, one behind the other.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,11 +10,9 @@ use super::held::HeldBytes;
 use super::megatron::MegatronIndex;
 use crate::SourceError;
 use crate::gather::fetch;
-use crate::read_at::{append_at, open_plain, read_exact_at};
+use crate::source_file::SourceFile;
 use crate::stamp::Stamp;
 
-/// Bytes of all shards together up to which they are held in memory, once they were read.
-pub const HELD: u64 = 256 << 20;
 /// Files that are kept open; of more, each is opened when it is read.
 const OPEN: usize = 512;
 /// Bytes of llm.c's header: 256 numbers of 32 bits.
@@ -91,12 +88,20 @@ pub enum TokenHeader {
 }
 
 /// How shards are read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TokenOptions {
     /// What ids are stored as. `None`: as an index beside the file or the header says, otherwise `uint16`.
     pub dtype: Option<TokenType>,
     /// What is before them.
     pub header: TokenHeader,
+    /// Bytes of all shards together up to which they are held in memory, once they were read.
+    pub held: u64,
+}
+
+impl Default for TokenOptions {
+    fn default() -> TokenOptions {
+        TokenOptions { dtype: None, header: TokenHeader::None, held: 256 << 20 }
+    }
 }
 
 /// All shards as one stream of tokens.
@@ -112,7 +117,7 @@ pub(super) struct TokenShards {
 struct TokenShard {
     path: PathBuf,
     stamp: Stamp,
-    file: Option<File>,
+    file: Option<SourceFile>,
     held: Option<HeldBytes>,
     /// Bytes before the first token.
     offset: u64,
@@ -138,8 +143,7 @@ impl TokenShards {
         }
         let (mut shards, mut indexes, mut dtype) = (Vec::new(), Vec::new(), options.dtype);
         for path in paths {
-            let (file, meta) = open_plain(path).map_err(cannot("open", path))?;
-            let stamp = Stamp::of(&meta);
+            let (file, stamp) = SourceFile::open(path).map_err(cannot("open", path))?;
             let index = match options.header {
                 TokenHeader::None => MegatronIndex::beside(path, stamp.len)?,
                 _ => None,
@@ -177,13 +181,13 @@ impl TokenShards {
                 return Err(wrong(path, what));
             }
             let (path, held, tokens) = (path.clone(), None, bytes / size);
-            let file = (shards.len() < OPEN).then_some(file);
+            let file = (shards.len() < OPEN || file.is_far()).then_some(file);
             shards.push(TokenShard { path, stamp, file, held, offset, tokens });
             indexes.push(index);
         }
         let dtype = dtype.unwrap_or(TokenType::U16);
         let bytes: u64 = shards.iter().map(|shard| shard.tokens * dtype.size() as u64).sum();
-        if bytes <= HELD {
+        if bytes <= options.held {
             for shard in &mut shards {
                 shard.held = Some(HeldBytes::new(shard.tokens * dtype.size() as u64));
             }
@@ -258,6 +262,24 @@ impl TokenShards {
         }
     }
 
+    /// How many reads ahead they want to be told of.
+    pub(super) fn look_ahead(&self) -> usize {
+        let files = self.shards.iter().filter_map(|shard| shard.file.as_ref());
+        files.map(SourceFile::look_ahead).max().unwrap_or(0)
+    }
+
+    /// Told that just these tokens are read soon.
+    pub(super) fn expect(&self, start: u64, count: u64) {
+        let (mut at, mut left) = (start, count);
+        while left > 0 {
+            let Some((number, first)) = self.find(at) else { return };
+            let shard = &self.shards[number];
+            let (here, size) = ((shard.tokens - first).min(left), self.dtype.size() as u64);
+            shard.expect(first * size, here * size);
+            (at, left) = (at + here, left - here);
+        }
+    }
+
     /// The path of a token's shard, and the token's number there.
     pub(super) fn place(&self, token: u64) -> Option<(&Path, u64)> {
         let (number, at) = self.find(token)?;
@@ -280,14 +302,14 @@ impl TokenShard {
     fn held(&self, from: u64) -> Result<&[u8], Cause> {
         let Some(held) = &self.held else { return Ok(&[]) };
         held.from(from, |from, bytes| {
-            self.read(|file| read_exact_at(file, bytes, self.offset + from))
+            self.read(|file| file.read_exact_at(bytes, self.offset + from))
         })
     }
 
     /// Appends so many bytes from this one on.
     fn append(&self, mut from: u64, mut len: usize, out: &mut Vec<u8>) -> Result<(), Cause> {
         if self.held.is_none() {
-            return self.read(|file| append_at(file, out, self.offset + from, len));
+            return self.read(|file| file.append_at(out, self.offset + from, len));
         }
         while len > 0 {
             let bytes = self.held(from)?;
@@ -298,20 +320,27 @@ impl TokenShard {
         Ok(())
     }
 
+    /// Told that so many bytes from this one on are read soon.
+    fn expect(&self, from: u64, len: u64) {
+        let Some(file) = self.file.as_ref().filter(|file| file.is_far()) else { return };
+        let Some(held) = &self.held else { return file.expect(self.offset + from, len) };
+        held.not_read(from, len).for_each(|(start, len)| file.expect(self.offset + start, len));
+    }
+
     /// Reads of the file, which must be what it was.
-    fn read(&self, read: impl FnOnce(&File) -> io::Result<()>) -> Result<(), Cause> {
+    fn read(&self, read: impl FnOnce(&SourceFile) -> io::Result<()>) -> Result<(), Cause> {
         let opened;
         let file = match &self.file {
             Some(file) => file,
             None => {
-                let file = open_plain(&self.path);
+                let file = SourceFile::open(&self.path);
                 opened = file.map_err(|e| format!("cannot open it: {e}"))?.0;
                 &opened
             }
         };
         let read = read(file);
         // Whatever came of it, first whether the file is still what it was when it was opened.
-        let change = self.stamp.change(file).map_err(|e| format!("cannot read it: {e}"))?;
+        let change = file.change(&self.stamp).map_err(|e| format!("cannot read it: {e}"))?;
         if let Some(what) = change {
             let path = self.path.clone();
             return Err(SourceError::Changed { path, what }.into());
@@ -321,7 +350,7 @@ impl TokenShard {
 }
 
 /// Checks llm.c's header and tells the type of the ids.
-fn llmc(path: &Path, file: &File, len: u64) -> Result<TokenType, SourceError> {
+fn llmc(path: &Path, file: &SourceFile, len: u64) -> Result<TokenType, SourceError> {
     if len < LLMC {
         return Err(wrong(
             path,
@@ -329,7 +358,7 @@ fn llmc(path: &Path, file: &File, len: u64) -> Result<TokenType, SourceError> {
         ));
     }
     let mut header = [0; 12];
-    read_exact_at(file, &mut header, 0).map_err(cannot("read", path))?;
+    file.read_exact_at(&mut header, 0).map_err(cannot("read", path))?;
     let number = |at: usize| {
         i32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };

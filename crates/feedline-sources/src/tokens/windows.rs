@@ -102,6 +102,24 @@ impl Dataset for TokenWindows {
         })?
     }
 
+    /// Where a random window begins is drawn when it is made, so nobody can be told of it.
+    fn look_ahead(&self) -> usize {
+        match self.options.order {
+            WindowOrder::Sequential => self.shards.look_ahead(),
+            WindowOrder::Random(_) => 0,
+        }
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        if self.options.order != WindowOrder::Sequential {
+            return;
+        }
+        let (length, targets) = (self.options.length as u64, u64::from(self.options.targets));
+        for index in indices.iter().filter(|index| index.0 < self.count) {
+            self.shards.expect(index.0 * length, length + targets);
+        }
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         if self.options.order != WindowOrder::Sequential {
             return Some(format!("random window {}", index.0));
