@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ def parquet(
     image_root: str | os.PathLike[str] | None = None,
     named: bool = True,
     progress: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """Read rows of Parquet files; batches are dicts by column.
 
@@ -49,8 +49,8 @@ def parquet(
     Parameters
     ----------
     paths
-        A file, a pattern such as ``"train/*.parquet"``, or a list of them, with one schema. What a
-        ``*`` stands for comes in the order of the names.
+        A file, a pattern such as ``"train/*.parquet"``, or a list of them, with one schema; also by
+        URL. What a ``*`` stands for comes in the order of the names.
     columns
         The columns to read, in this order; by default all.
     nulls
@@ -78,6 +78,9 @@ def parquet(
         Whether samples and batches are dicts by column rather than tuples.
     progress
         Whether to count files on standard error while they are opened.
+    storage_options
+        Credentials, endpoint and so on of the store, if paths are URLs; see
+        docs/object-stores.md.
 
     Returns
     -------
@@ -112,15 +115,14 @@ def parquet(
     settings = table_settings(
         columns, nulls, null_flags, ragged, fill, buffer, shuffle_window, image_root
     )
-    found = files("parquet", paths)
-    stages = (f"parquet({_shown(paths)})",)
-    named = _arguments.flag("named", named)
+    storage = _stores.plain_options(storage_options)
     return opened(
         "parquet",
-        found,
+        files("parquet", paths, storage),
         settings,
-        stages,
-        named,
+        (f"parquet({_shown(paths)})",),
+        _arguments.flag("named", named),
+        storage,
         progress=_arguments.flag("progress", progress),
     )
 
@@ -138,6 +140,7 @@ def arrow(
     image_root: str | os.PathLike[str] | None = None,
     named: bool = True,
     progress: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """Read rows of Arrow data: IPC files, IPC streams, or what is in memory.
 
@@ -149,13 +152,15 @@ def arrow(
     Parameters
     ----------
     source
-        A file, a pattern or a list of them, with one schema; files and streams are told apart by
-        content. Or an object with ``__arrow_c_stream__``: a table or a record batch reader of
-        pyarrow, a frame of pandas or polars.
+        A file, a pattern or a list of them, with one schema, also by URL; files and streams are
+        told apart by content. Or an object with ``__arrow_c_stream__``: a table or a record batch
+        reader of pyarrow, a frame of pandas or polars.
     columns, nulls, null_flags, ragged, fill, shuffle_window, buffer, named, progress
         As for `feedline.parquet`.
     image_root
         As for `feedline.parquet`; by default rows in memory may name files anywhere.
+    storage_options
+        As for `feedline.parquet`.
 
     Returns
     -------
@@ -189,8 +194,10 @@ def arrow(
     if hasattr(source, "__arrow_c_stream__"):
         stages = (f"arrow({type(source).__name__})",)
         return streamed(source, type(source).__name__, settings, stages, named)
-    found = files("arrow", source)
-    return opened("arrow", found, settings, (f"arrow({_shown(source)})",), named, progress=progress)
+    storage = _stores.plain_options(storage_options)
+    found = files("arrow", source, storage)
+    stages = (f"arrow({_shown(source)})",)
+    return opened("arrow", found, settings, stages, named, storage, progress=progress)
 
 
 def csv(
@@ -205,8 +212,10 @@ def csv(
     null_flags: Sequence[str] = (),
     cache: str | os.PathLike[str] | None = None,
     max_bytes: int | str = "16MiB",
+    buffer: int | str = "128MiB",
     named: bool = True,
     progress: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     r"""Read rows of delimited text; batches are dicts by column.
 
@@ -221,7 +230,8 @@ def csv(
     Parameters
     ----------
     paths
-        A file, a pattern such as ``"train/*.csv"``, or a list of them, with the same columns.
+        A file, a pattern such as ``"train/*.csv"``, or a list of them, with the same columns; also
+        by URL.
     columns
         The columns to read, in this order; by default all.
     types
@@ -245,10 +255,15 @@ def csv(
         folder (``$XDG_CACHE_HOME``).
     max_bytes
         A row of more bytes is an error and not read.
+    buffer
+        Bytes of objects that are read whole and held in memory. Of others each row is a request.
     named
         Whether samples and batches are dicts by column rather than tuples.
     progress
         Whether to count bytes on standard error while files are gone through.
+    storage_options
+        Credentials, endpoint and so on of the store, if paths are URLs; see
+        docs/object-stores.md.
 
     Returns
     -------
@@ -285,7 +300,7 @@ def csv(
         "quote": None if quote is None else _letter("quote", quote),
         "nulls": null_values(nulls),
         "null_flags": names("null_flags", null_flags),
-        **_rows(cache, max_bytes),
+        **_rows(cache, max_bytes, buffer),
     }
     if settings["quote"] == settings["delimiter"]:
         msg = f"quote and delimiter must differ, got {quote!r} for both"
@@ -293,7 +308,9 @@ def csv(
     stages = (f"csv({_shown(paths)})",)
     named = _arguments.flag("named", named)
     progress = _arguments.flag("progress", progress)
-    return opened("csv", files("csv", paths), settings, stages, named, progress=progress)
+    storage = _stores.plain_options(storage_options)
+    found = files("csv", paths, storage)
+    return opened("csv", found, settings, stages, named, storage, progress=progress)
 
 
 def jsonl(
@@ -307,8 +324,10 @@ def jsonl(
     fill: float = 0,
     cache: str | os.PathLike[str] | None = None,
     max_bytes: int | str = "16MiB",
+    buffer: int | str = "128MiB",
     named: bool = True,
     progress: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     r"""Read lines of JSON, an object each; batches are dicts by path.
 
@@ -319,7 +338,7 @@ def jsonl(
     Parameters
     ----------
     paths
-        A file, a pattern such as ``"train/*.jsonl"``, or a list of them.
+        A file, a pattern such as ``"train/*.jsonl"``, or a list of them; also by URL.
     fields
         Paths of the values to read: ``"text"``, ``"user.name"`` for a value in an object,
         ``"scores.0"`` or ``"scores[0]"`` for an item of a list. By default all values that the
@@ -339,7 +358,7 @@ def jsonl(
         after the other.
     fill
         The padding of lists.
-    cache, max_bytes, named, progress
+    cache, max_bytes, buffer, named, progress, storage_options
         As for `feedline.csv`.
 
     Returns
@@ -374,12 +393,14 @@ def jsonl(
         "null_flags": names("null_flags", null_flags),
         "ragged": _arguments.one_of("ragged", ragged, ("longest", "packed")),
         "fill": float(_arguments.real("fill", fill)),
-        **_rows(cache, max_bytes),
+        **_rows(cache, max_bytes, buffer),
     }
     stages = (f"jsonl({_shown(paths)})",)
     named = _arguments.flag("named", named)
     progress = _arguments.flag("progress", progress)
-    return opened("jsonl", files("jsonl", paths), settings, stages, named, progress=progress)
+    storage = _stores.plain_options(storage_options)
+    found = files("jsonl", paths, storage)
+    return opened("jsonl", found, settings, stages, named, storage, progress=progress)
 
 
 def streamed(
@@ -401,14 +422,17 @@ def opened(
     settings: dict[str, Any],
     stages: tuple[str, ...],
     named: bool,
+    storage: dict[str, str] | None = None,
     *,
     progress: bool = False,
 ) -> Pipeline:
     """Open a table of files, the first time and again."""
+    root = settings.get("image_root")
+    _stores.configure([*paths, *([] if root is None else [root])], storage)
     source = native("open_table")(kind, paths, settings, progress)
     # Those that were found, whatever a pattern would find now, from whatever folder.
-    paths = [str(Path(path).absolute()) for path in paths]
-    recipe = Recipe(opened, (kind, paths, settings, stages, named))
+    paths = [_stores.place(path, storage) for path in paths]
+    recipe = Recipe(opened, (kind, paths, settings, stages, named, storage))
     return Pipeline(source, named=named, stages=stages, recipe=recipe)
 
 
@@ -442,8 +466,13 @@ def table_settings(
         "fill": float(_arguments.real("fill", fill)),
         "buffer": _arguments.size("buffer", buffer),
         "shuffle_window": shuffle_window,
-        "image_root": None if image_root is None else str(Path(image_root).absolute()),
+        "image_root": None if image_root is None else _root(image_root),
     }
+
+
+def _root(image_root: str | os.PathLike[str]) -> str:
+    root = os.fsdecode(image_root)
+    return root if _stores.is_url(root) else _stores.place(image_root, None)
 
 
 def null_values(nulls: Any) -> dict[str, Any]:  # noqa: ANN401 - checked
@@ -474,8 +503,12 @@ def names(argument: str, given: Any) -> list[str]:  # noqa: ANN401 - checked
     return listed
 
 
-def files(function: str, paths: Any) -> list[str]:  # noqa: ANN401 - checked
-    """Name all files, in their order."""
+def files(
+    function: str,
+    paths: Any,  # noqa: ANN401 - checked
+    storage: dict[str, str] | None,
+) -> list[str]:
+    """Name all files and objects, in their order."""
     if isinstance(paths, (str, os.PathLike)):
         given = [paths]
     elif isinstance(paths, Sequence) and not isinstance(paths, (bytes, bytearray)):
@@ -485,26 +518,21 @@ def files(function: str, paths: Any) -> list[str]:  # noqa: ANN401 - checked
         raise TypeError(msg)
     found: list[str] = []
     for pattern in given:
-        _stores.local_only(f"{function}()", pattern)
-        name = os.fsdecode(pattern)
-        if glob.has_magic(name) and not os.path.lexists(name):
-            # Not `Path.glob`: that takes no absolute pattern.
-            matching = sorted(glob.glob(name))  # noqa: PTH207
-            if not matching:
-                msg = f"no file matches {name!r}"
-                raise FileNotFoundError(msg)
-            found += matching
-        else:
-            found.append(name)
+        found += _stores.found(pattern, storage, braces=False)
     if not found:
         msg = f"{function}() needs at least one file"
         raise ValueError(msg)
     return found
 
 
-def _rows(cache: str | os.PathLike[str] | None, max_bytes: int | str) -> dict[str, Any]:
-    folder = None if cache is None else str(Path(os.fsdecode(cache)).absolute())
-    return {"cache_dir": folder, "max_bytes": _arguments.size("max_bytes", max_bytes)}
+def _rows(
+    cache: str | os.PathLike[str] | None, max_bytes: int | str, buffer: int | str
+) -> dict[str, Any]:
+    return {
+        "cache_dir": None if cache is None else str(Path(os.fsdecode(cache)).absolute()),
+        "max_bytes": _arguments.size("max_bytes", max_bytes),
+        "buffer": _arguments.size("buffer", buffer),
+    }
 
 
 def _types(types: Any) -> dict[str, str]:  # noqa: ANN401 - checked

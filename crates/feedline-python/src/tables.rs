@@ -150,7 +150,11 @@ fn json_options(of: &str, settings: &Bound<'_, PyDict>) -> PyResult<JsonOptions>
 
 fn row_options(settings: &SettingsDict<'_, '_>) -> PyResult<RowOptions> {
     let cache_dir = settings.get_if("cache_dir")?;
-    Ok(RowOptions { cache_dir, max_bytes: settings.get("max_bytes")? })
+    Ok(RowOptions {
+        cache_dir,
+        max_bytes: settings.get("max_bytes")?,
+        held: settings.get("buffer")?,
+    })
 }
 
 fn ragged_rule(settings: &SettingsDict<'_, '_>) -> PyResult<Ragged> {

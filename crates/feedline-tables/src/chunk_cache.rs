@@ -27,6 +27,16 @@ pub(crate) trait ChunkSource: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether decoding takes requests, so that it is good to know what is wanted next.
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    /// Told that a chunk is decoded soon. Returns at once.
+    fn expect(&self, chunk: usize) {
+        let _ = chunk;
+    }
+
     /// Where a row comes from, for messages.
     fn origin(&self, chunk: usize, row: u64) -> String;
 
@@ -100,6 +110,18 @@ impl ChunkCache {
         match self.claim(chunk) {
             Some(decoded) => decoded,
             None => self.decode(chunk),
+        }
+    }
+
+    /// Told that a chunk is wanted soon: its bytes are fetched, unless it is there or somebody decodes it.
+    pub(crate) fn expect(&self, chunk: usize) {
+        if self.settled(chunk).is_some() {
+            return;
+        }
+        let state = self.lock();
+        if !state.kept.contains_key(&chunk) && !state.begun.contains(&chunk) {
+            drop(state);
+            self.source.expect(chunk);
         }
     }
 

@@ -145,9 +145,9 @@ pub fn csv(paths: &[PathBuf], options: &CsvOptions, watch: Watch<'_>) -> Result<
     let quoting = options.quote.map(|quote| Quoting { quote, delimiter: options.delimiter });
     let syntax = RowSyntax { quoted: quoting, max_open: options.rows.max_bytes };
     let mut columns: Arc<[TableColumn]> = Arc::new([]);
-    let (mut files, mut places) = (Vec::new(), Vec::new());
+    let (mut files, mut places, mut room) = (Vec::new(), Vec::new(), options.rows.held);
     for (number, path) in paths.iter().enumerate() {
-        let file = OpenFile::open(path)?;
+        let file = OpenFile::open(path)?.held(&mut room)?;
         let start = file.text_start()?;
         let (names, body) = header(&file, start, quoting, options)?;
         let rows = RowFile::open(file, body, &syntax, &options.rows, watch)?;
@@ -180,6 +180,9 @@ pub fn csv(paths: &[PathBuf], options: &CsvOptions, watch: Watch<'_>) -> Result<
     Ok(Csv { columns, rows, places: places.into(), quoting, delimiter: options.delimiter })
 }
 
+/// Bytes that are read for the header of an object.
+const FAR_HEADER: u64 = 1 << 20;
+
 /// Where rows begin, and on which line.
 type Body = (u64, u64);
 
@@ -197,7 +200,8 @@ fn header(
     }
     let path = file.path();
     let damaged = |why: String| TableError::Format { path: path.to_path_buf(), format: "CSV", why };
-    let length = file.stamp().len.saturating_sub(start).min(options.rows.max_bytes);
+    let most = if file.is_far() { FAR_HEADER } else { u64::MAX };
+    let length = file.stamp().len.saturating_sub(start).min(options.rows.max_bytes).min(most);
     let mut text = Vec::new();
     file.append(&mut text, start, usize::try_from(length).unwrap_or(usize::MAX))
         .map_err(|source| TableError::Io { doing: "read", path: path.to_path_buf(), source })?;
@@ -356,6 +360,14 @@ impl Dataset for Csv {
 
     fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
         self.rows.load(index, raw)
+    }
+
+    fn look_ahead(&self) -> usize {
+        self.rows.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.rows.expect(indices);
     }
 
     fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {

@@ -130,6 +130,14 @@ impl Encoded for TableColumns {
         self.append(index, parts, raw)
     }
 
+    fn look_ahead(&self) -> usize {
+        self.table.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.table.expect(indices);
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         self.table.origin(index)
     }

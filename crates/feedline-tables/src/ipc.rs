@@ -87,7 +87,7 @@ pub fn arrow(
     let (mut files, mut batches, mut expected) = (Vec::new(), Vec::new(), 0u64);
     for (number, path) in paths.iter().enumerate() {
         let file = OpenFile::open(path)?;
-        let contents = guarded(path, || contents(&file, watch))?;
+        let contents = file.reading(|file| guarded(path, || contents(file, watch)))?;
         let placement = if number == 0 {
             let of = format!("`{}`", path.display());
             let (of_first, placement) = chosen(&of, &contents.schema, options)?;
@@ -252,6 +252,11 @@ fn file_contents(file: &OpenFile, length: u64) -> Result<IpcContents, String> {
     for block in footer.dictionaries().iter().flatten() {
         messages.push(MessagePlace { block: *block, rows: None, compressed: false });
     }
+    // Of an object the heads are under way together.
+    for block in footer.recordBatches().iter().flatten().filter(|_| file.is_far()) {
+        let (start, head) = (block.offset().cast_unsigned(), i64::from(block.metaDataLength()));
+        file.expect_just(start, u64::try_from(head).unwrap_or(0));
+    }
     for block in footer.recordBatches().iter().flatten() {
         let head = usize::try_from(block.metaDataLength()).unwrap_or(usize::MAX);
         let (rows, compressed) = batch_head(file, block.offset(), head, length)?;
@@ -369,6 +374,17 @@ impl ChunkSource for IpcFiles {
         check_fits(file, *rows, chunk.memory(), options)?;
         chunk.name_files(named_files.as_ref());
         Ok(chunk)
+    }
+
+    fn is_far(&self) -> bool {
+        self.files.iter().any(|file| file.file.is_far())
+    }
+
+    fn expect(&self, chunk: usize) {
+        let RecordBatchPlace { file, block, .. } = &self.batches[chunk];
+        let length = i64::from(block.metaDataLength()).checked_add(block.bodyLength());
+        let length = length.and_then(|length| u64::try_from(length).ok()).unwrap_or(0);
+        self.files[*file].file.expect_just(block.offset().cast_unsigned(), length);
     }
 
     fn origin(&self, chunk: usize, row: u64) -> String {

@@ -1,12 +1,12 @@
 //! Files that rows name: an image's `path`, where its bytes are not in the table.
 //!
 //! A table is data, and its rows may say anything. They name regular files of at most [`MOST`] bytes, and those of a table in a file only
-//! such that are in the folder of that file or in one that the user names.
+//! such that are in the folder of that file or in one that the user names. A folder may be a URL; then files are objects, one request each.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use feedline_sources::plain_file::{append_at, open_plain};
+use feedline_sources::plain_file::{SourceFile, is_url};
 
 use crate::columns::{TableColumn, TableOptions};
 use crate::kind::ValueKind;
@@ -46,19 +46,27 @@ impl NamedFiles {
     /// The bytes of a file, or why there are none.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let told = |error: std::io::Error| error.to_string();
-        let path = self.base.join(name).canonicalize().map_err(told)?;
-        if let Some(root) = self.root.as_ref().filter(|root| !path.starts_with(root)) {
+        let mut path = self.base.join(name);
+        let is_inside = match is_url(&self.base) {
+            // There are no links among objects, so the name says it all.
+            true => Path::new(name).components().all(|part| matches!(part, Component::Normal(_))),
+            false => {
+                path = path.canonicalize().map_err(told)?;
+                self.root.as_ref().is_none_or(|root| path.starts_with(root))
+            }
+        };
+        if !is_inside {
             return Err(format!(
                 "it is not in `{}`; pass image_root= with the folder that files may be in",
-                root.display()
+                self.base.display()
             ));
         }
-        let (file, meta) = open_plain(&path).map_err(told)?;
-        if meta.len() > MOST {
-            return Err(format!("it has {} bytes, more than {MOST}", meta.len()));
+        let (file, stamp) = SourceFile::open(&path).map_err(told)?;
+        if stamp.len > MOST {
+            return Err(format!("it has {} bytes, more than {MOST}", stamp.len));
         }
         let mut bytes = Vec::new();
-        append_at(&file, &mut bytes, 0, meta.len() as usize).map_err(told)?;
+        file.append_whole(&mut bytes, stamp.len).map_err(told)?;
         Ok(bytes)
     }
 }

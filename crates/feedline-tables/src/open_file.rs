@@ -1,12 +1,15 @@
 //! A file that is read at places, by any number of threads, as long as it stays what it was.
+//!
+//! Of an object of a store each read would be a request. So who knows what will be read fetches it before, in few requests that
+//! are under way together: all of a small file of rows, the end of a Parquet file, the columns of a row group.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use feedline_sources::plain_file::{Stamp, append_at, open_plain};
+use feedline_sources::plain_file::{SourceFile, Stamp};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
@@ -17,25 +20,106 @@ pub(crate) struct OpenFile {
     shared: Arc<SharedHandle>,
     /// What the system refused last, where others make something else of it.
     refused: Arc<Mutex<Option<io::Error>>>,
+    /// Parts of it that are at hand, and where they begin.
+    fetched: Arc<[(u64, Bytes)]>,
 }
+
+/// Ranges with fewer bytes between them are fetched as one.
+const GAP: u64 = 64 << 10;
+/// What is asked for at a time, at most.
+const PIECE: u64 = 8 << 20;
 
 #[derive(Debug)]
 struct SharedHandle {
     path: PathBuf,
-    file: File,
+    file: SourceFile,
     stamp: Stamp,
 }
 
 impl OpenFile {
     pub(crate) fn open(path: &Path) -> Result<OpenFile, TableError> {
-        let (file, meta) = open_plain(path).map_err(|source| TableError::Io {
+        let (file, stamp) = SourceFile::open(path).map_err(|source| TableError::Io {
             doing: "open",
             path: path.to_path_buf(),
             source,
         })?;
         let path = path.to_path_buf();
-        let shared = Arc::new(SharedHandle { path, file, stamp: Stamp::of(&meta) });
-        Ok(OpenFile { shared, refused: Arc::default() })
+        let shared = Arc::new(SharedHandle { path, file, stamp });
+        Ok(OpenFile { shared, refused: Arc::default(), fetched: Arc::default() })
+    }
+
+    /// Whether reading it takes requests.
+    pub(crate) fn is_far(&self) -> bool {
+        self.shared.file.is_far()
+    }
+
+    /// How many reads ahead it wants to expect.
+    pub(crate) fn look_ahead(&self) -> usize {
+        if self.fetched.is_empty() { self.shared.file.look_ahead() } else { 0 }
+    }
+
+    /// Told that just these bytes are [appended](OpenFile::append) soon.
+    pub(crate) fn expect_just(&self, offset: u64, len: u64) {
+        if self.fetched.is_empty() {
+            self.shared.file.expect(offset, len);
+        }
+    }
+
+    /// Told that these ranges are [fetched](OpenFile::fetched) soon.
+    pub(crate) fn expect(&self, ranges: &[Range<u64>]) {
+        if self.is_far() {
+            for (start, len) in merged(ranges, self.shared.stamp.len).iter().flat_map(pieces) {
+                self.shared.file.expect(start, len);
+            }
+        }
+    }
+
+    /// The same file with these ranges of it at hand.
+    pub(crate) fn fetched(&self, ranges: &[Range<u64>]) -> Result<OpenFile, TableError> {
+        self.expect(ranges);
+        let mut fetched = Vec::new();
+        for range in merged(ranges, self.shared.stamp.len) {
+            let mut bytes = Vec::new();
+            for (start, len) in pieces(&range) {
+                self.shared
+                    .file
+                    .append_at(&mut bytes, start, len as usize)
+                    .map_err(|source| self.unread(source))?;
+            }
+            fetched.push((range.start, bytes.into()));
+        }
+        let (shared, refused) = (Arc::clone(&self.shared), Arc::clone(&self.refused));
+        Ok(OpenFile { shared, refused, fetched: fetched.into() })
+    }
+
+    /// An object with all of its bytes at hand, if they are no more than `room`, which they are taken from. A file on a
+    /// disk stays where it is.
+    pub(crate) fn held(self, room: &mut u64) -> Result<OpenFile, TableError> {
+        let length = self.shared.stamp.len;
+        let left = room.checked_sub(length).filter(|_| self.is_far() && length > 0);
+        let Some(left) = left else { return Ok(self) };
+        *room = left;
+        self.fetched(std::slice::from_ref(&(0..length)))
+    }
+
+    fn unread(&self, source: io::Error) -> TableError {
+        TableError::Io { doing: "read", path: self.shared.path.clone(), source }
+    }
+
+    /// How many bytes are at hand from this one on.
+    fn at_hand_from(&self, offset: u64) -> u64 {
+        let place = self.fetched.partition_point(|(start, _)| *start <= offset);
+        let before = place.checked_sub(1).map(|place| &self.fetched[place]);
+        before.map_or(0, |(start, bytes)| (start + bytes.len() as u64).saturating_sub(offset))
+    }
+
+    /// These bytes, if they are at hand.
+    fn at_hand(&self, offset: u64, len: usize) -> Option<Bytes> {
+        let place = self.fetched.partition_point(|(start, _)| *start <= offset).checked_sub(1)?;
+        let (start, bytes) = &self.fetched[place];
+        let from = usize::try_from(offset - start).ok()?;
+        let to = from.checked_add(len)?;
+        (to <= bytes.len()).then(|| bytes.slice(from..to))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -51,7 +135,11 @@ impl OpenFile {
         if offset.checked_add(len as u64).is_none_or(|end| end > self.shared.stamp.len) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        append_at(&self.shared.file, out, offset, len)
+        if let Some(bytes) = self.at_hand(offset, len) {
+            out.extend_from_slice(&bytes);
+            return Ok(());
+        }
+        self.noted(self.shared.file.append_at(out, offset, len))
     }
 
     /// Runs what reads this file; what the system refused meanwhile counts more than what became of it.
@@ -59,13 +147,11 @@ impl OpenFile {
         &self,
         read: impl FnOnce(&OpenFile) -> Result<T, TableError>,
     ) -> Result<T, TableError> {
-        let file = OpenFile { shared: Arc::clone(&self.shared), refused: Arc::default() };
+        let file = OpenFile { refused: Arc::default(), ..self.clone() };
         let read = read(&file);
         let refused = file.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (read, refused) {
-            (Err(_), Some(source)) => {
-                Err(TableError::Io { doing: "read", path: self.shared.path.clone(), source })
-            }
+            (Err(_), Some(source)) => Err(self.unread(source)),
             (read, _) => read,
         }
     }
@@ -88,7 +174,7 @@ impl OpenFile {
         let length = self.shared.stamp.len.min(LONGEST) as usize;
         let read = self.append(&mut start, 0, length);
         let path = || self.shared.path.clone();
-        read.map_err(|source| TableError::Io { doing: "read", path: path(), source })?;
+        read.map_err(|source| self.unread(source))?;
         let compressed = |with: &str, advice| {
             Err(TableError::Compressed { path: path(), with: with.to_string(), advice })
         };
@@ -103,8 +189,8 @@ impl OpenFile {
     /// Refuses a file that is not what it was when it was opened.
     pub(crate) fn check_unchanged(&self) -> Result<(), TableError> {
         let path = || self.shared.path.clone();
-        let change = self.shared.stamp.change(&self.shared.file);
-        match change.map_err(|source| TableError::Io { doing: "read", path: path(), source })? {
+        let change = self.shared.file.change(&self.shared.stamp);
+        match change.map_err(|source| self.unread(source))? {
             None => Ok(()),
             Some(what) => Err(TableError::Changed { path: path(), what }),
         }
@@ -125,8 +211,11 @@ impl ChunkReader for OpenFile {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        if let Some(bytes) = self.at_hand(start, length) {
+            return Ok(bytes);
+        }
         let mut bytes = Vec::new();
-        self.noted(self.append(&mut bytes, start, length))?;
+        self.append(&mut bytes, start, length)?;
         Ok(bytes.into())
     }
 }
@@ -141,19 +230,77 @@ impl Read for ReadFrom {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.file.shared.stamp.len.saturating_sub(self.at);
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-        self.file.noted(feedline_sources::plain_file::read_exact_at(
-            &self.file.shared.file,
-            &mut buffer[..wanted],
-            self.at,
-        ))?;
-        self.at += wanted as u64;
-        Ok(wanted)
+        // Who reads on asks for more than a column has: what is at hand of it comes first.
+        let here = self.file.at_hand_from(self.at).min(wanted as u64) as usize;
+        let read = match self.file.at_hand(self.at, here).filter(|_| here > 0) {
+            Some(bytes) => {
+                buffer[..here].copy_from_slice(&bytes);
+                here
+            }
+            None => {
+                let buffer = &mut buffer[..wanted];
+                self.file.noted(self.file.shared.file.read_exact_at(buffer, self.at))?;
+                wanted
+            }
+        };
+        self.at += read as u64;
+        Ok(read)
     }
+}
+
+/// Ranges of a file of `len` bytes in order, those that are close as one. What lies beyond its end is left out.
+fn merged(ranges: &[Range<u64>], len: u64) -> Vec<Range<u64>> {
+    let inside = ranges.iter().filter(|range| range.start < range.end && range.end <= len);
+    let mut sorted: Vec<Range<u64>> = inside.cloned().collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match merged.last_mut().filter(|last| range.start <= last.end.saturating_add(GAP)) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// A range in pieces that are asked for one by one: where each begins, and its bytes.
+fn pieces(range: &Range<u64>) -> impl Iterator<Item = (u64, u64)> + use<> {
+    let (start, end) = (range.start, range.end);
+    (start..end).step_by(PIECE as usize).map(move |at| (at, PIECE.min(end - at)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
+
+    #[test]
+    fn close_ranges_are_fetched_together_and_what_is_at_hand_is_what_was_read() {
+        let far = 10 * GAP;
+        assert_eq!(merged(&[far..far + 5, 3..7, 5..9, 9..9], 2 * far), [3..9, far..far + 5]);
+        let one = merged(&[0..4, 4 + GAP..5 + GAP, 8..11], 10 + GAP);
+        assert_eq!(one, std::slice::from_ref(&(0..5 + GAP)));
+        let inside = merged(&[0..4, 2..100], 10);
+        assert_eq!(inside, std::slice::from_ref(&(0..4)), "beyond the end");
+        let range = 3..3 + 2 * PIECE + 1;
+        assert_eq!(
+            pieces(&range).collect::<Vec<_>>(),
+            [(3, PIECE), (3 + PIECE, PIECE), (3 + 2 * PIECE, 1)]
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let file = OpenFile::open(&path).unwrap().fetched(&[2..4, 6..8]).unwrap();
+        // Something else in its place shows what is not asked for again.
+        std::fs::write(&path, b"abcdefghij").unwrap();
+        let read = |start, len| file.get_bytes(start, len).unwrap();
+        assert_eq!(
+            (&*read(2, 6), &*read(3, 1), &*read(0, 3)),
+            (&b"234567"[..], &b"3"[..], &b"abc"[..])
+        );
+        assert!(matches!(file.check_unchanged(), Err(TableError::Changed { .. })));
+    }
 
     #[test]
     fn what_the_system_refuses_is_told_as_that_and_not_as_damage() {
@@ -168,8 +315,8 @@ mod tests {
         assert!(matches!(readable.reading(|file| read(file, 6)), Err(TableError::Row(_))));
         let file = File::options().write(true).open(&path).unwrap();
         let stamp = Stamp::of(&file.metadata().unwrap());
-        let shared = Arc::new(SharedHandle { path, file, stamp });
-        let written = OpenFile { shared, refused: Arc::default() };
+        let shared = Arc::new(SharedHandle { path, file: SourceFile::Disk(file), stamp });
+        let written = OpenFile { shared, refused: Arc::default(), fetched: Arc::default() };
         assert!(matches!(written.reading(|file| read(file, 2)), Err(TableError::Io { .. })));
     }
 }

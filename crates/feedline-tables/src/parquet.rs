@@ -1,13 +1,15 @@
 //! Parquet files.
 //!
-//! Footers are read when a table is opened, and nothing else. What is decoded together, a *chunk*, is a row group or, of large
+//! Footers are read when a table is opened, and nothing else; of an object its last 64 KiB at once. What is wanted of a row group of
+//! an object are ranges, one for each column or for several that are close, and these are fetched together. What is decoded together, a *chunk*, is a row group or, of large
 //! ones, a stretch of it: the pages before it are passed over without being decompressed. Texts and bytes are decoded as
 //! views, which share a dictionary's memory, so that a dictionary of long texts is in memory once, however often its
 //! entries come.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{DataType, Field as ArrowField, FieldRef, Schema};
 use feedline_core::DType;
@@ -33,6 +35,8 @@ use crate::table::{Table, TableParts};
 const CHUNK_ROWS: u64 = 128 << 10;
 /// A chunk takes no more than this part of the buffer.
 const SHARE: u64 = 8;
+/// What is fetched of an object's end: most footers are shorter.
+const END: u64 = 64 << 10;
 
 /// One file of a table.
 struct ParquetFile {
@@ -42,6 +46,8 @@ struct ParquetFile {
     projection: ProjectionMask,
     first_row: u64,
     named_files: Option<Arc<NamedFiles>>,
+    /// Of an object, the row group that was fetched last, where it is read in several chunks.
+    at_hand: Mutex<Option<(usize, OpenFile)>>,
 }
 
 /// Some rows of a row group.
@@ -81,8 +87,7 @@ pub fn parquet(
             return Err(TableError::Interrupted);
         }
         let file = OpenFile::open(path)?;
-        let metadata =
-            guarded(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
+        let metadata = metadata(&file)?;
         let schema = metadata.schema();
         let placement = if number == 0 {
             let (of_first, placement) = chosen(&format!("`{}`", path.display()), schema, options)?;
@@ -96,8 +101,9 @@ pub fn parquet(
         let projection =
             ProjectionMask::roots(metadata.parquet_schema(), placement.roots.iter().copied());
         let named_files = NamedFiles::of(&columns, Some(path), options);
+        let (first_row, at_hand) = (row, Mutex::default());
         let file =
-            ParquetFile { file, metadata, placement, projection, first_row: row, named_files };
+            ParquetFile { file, metadata, placement, projection, first_row, named_files, at_hand };
         let form = RecordForm::of(&columns);
         expected = expected.saturating_add(cut(number, &file, &form, options, &mut chunks)?);
         row = chunks.last().map_or(row, |last: &ChunkPlace| {
@@ -119,6 +125,52 @@ pub fn parquet(
         ParquetFiles { files, chunks, columns, form, paths, options: kept },
         options,
     ))
+}
+
+/// What a file's footer says.
+fn metadata(file: &OpenFile) -> Result<ArrowReaderMetadata, TableError> {
+    let length = file.stamp().len;
+    let end = match file.is_far() {
+        true => &file.fetched(std::slice::from_ref(&(length.saturating_sub(END)..length)))?,
+        false => file,
+    };
+    end.reading(|file| {
+        guarded(file.path(), || ArrowReaderMetadata::load(file, ArrowReaderOptions::new()))
+    })
+}
+
+impl ParquetFile {
+    /// Where the wanted columns of a row group are.
+    fn ranges(&self, row_group: usize) -> Vec<Range<u64>> {
+        let columns = self.metadata.metadata().row_group(row_group).columns().iter().enumerate();
+        let wanted = columns.filter(|(leaf, _)| self.projection.leaf_included(*leaf));
+        wanted
+            .map(|(_, column)| {
+                let (start, len) = column.byte_range();
+                start..start.saturating_add(len)
+            })
+            .collect()
+    }
+
+    /// The file as a chunk of it is read: of an object, with the row group at hand.
+    fn at_hand(&self, place: &ChunkPlace, buffer: u64) -> Result<OpenFile, TableError> {
+        if !self.file.is_far() {
+            return Ok(self.file.clone());
+        }
+        let lock = || self.at_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, file)) = lock().as_ref().filter(|(group, _)| *group == place.row_group) {
+            return Ok(file.clone());
+        }
+        let ranges = self.ranges(place.row_group);
+        let file = self.file.fetched(&ranges)?;
+        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let rows = self.metadata.metadata().row_group(place.row_group).num_rows();
+        let in_chunks = u64::try_from(rows).is_ok_and(|rows| rows > place.rows);
+        if in_chunks && bytes <= buffer / SHARE {
+            *lock() = Some((place.row_group, file.clone()));
+        }
+        Ok(file)
+    }
 }
 
 /// Cuts a file into chunks; returns what all of them take in memory.
@@ -281,8 +333,9 @@ fn guarded<T, E: std::fmt::Display>(
 impl ChunkSource for ParquetFiles {
     fn decode(&self, chunk: usize) -> Result<TableChunk, TableError> {
         let place = self.chunks[chunk];
-        let ParquetFile { file, metadata, placement, projection, named_files, .. } =
-            &self.files[place.file];
+        let parquet = &self.files[place.file];
+        let ParquetFile { metadata, placement, projection, named_files, .. } = parquet;
+        let file = &parquet.at_hand(&place, self.options.buffer)?;
         let damaged = |why: String| TableError::Format {
             path: file.path().to_path_buf(),
             format: "Parquet",
@@ -317,6 +370,18 @@ impl ChunkSource for ParquetFiles {
             });
         }
         Ok(chunk)
+    }
+
+    fn is_far(&self) -> bool {
+        self.files.iter().any(|file| file.file.is_far())
+    }
+
+    fn expect(&self, chunk: usize) {
+        let place = self.chunks[chunk];
+        let file = &self.files[place.file];
+        if file.file.is_far() {
+            file.file.expect(&file.ranges(place.row_group));
+        }
     }
 
     fn origin(&self, chunk: usize, row: u64) -> String {

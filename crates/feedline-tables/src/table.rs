@@ -445,6 +445,28 @@ impl Dataset for Table {
         })
     }
 
+    /// So far that chunks are under way while one is delivered: many of small ones.
+    fn look_ahead(&self) -> usize {
+        const CHUNKS: u64 = 16;
+        /// Numbers of samples are made one by one.
+        const MOST: u64 = 128 << 10;
+        if !self.chunks.source().is_far() {
+            return 0;
+        }
+        let rows = self.starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        rows.saturating_mul(CHUNKS).min(MOST) as usize
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        let mut last = None;
+        for index in indices {
+            let chunk = self.locate(*index).map(|(chunk, _)| chunk);
+            if let Some(chunk) = chunk.filter(|chunk| last.replace(*chunk) != Some(*chunk)) {
+                self.chunks.expect(chunk);
+            }
+        }
+    }
+
     fn origin(&self, index: SampleIndex) -> Option<String> {
         let (chunk, row) = self.locate(index)?;
         Some(self.chunks.source().origin(chunk, row as u64))

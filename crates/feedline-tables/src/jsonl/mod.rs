@@ -76,9 +76,9 @@ pub fn jsonl(
         return Err(TableError::NoFiles);
     }
     let syntax = RowSyntax { quoted: None, max_open: 0 };
-    let mut files = Vec::new();
+    let (mut files, mut room) = (Vec::new(), options.rows.held);
     for path in paths {
-        let file = OpenFile::open(path)?;
+        let file = OpenFile::open(path)?.held(&mut room)?;
         let start = file.text_start()?;
         files.push(RowFile::open(file, (start, 1), &syntax, &options.rows, watch)?);
     }
@@ -185,6 +185,14 @@ impl Dataset for JsonLines {
 
     fn load(&self, index: SampleIndex, raw: &mut Vec<u8>) -> Result<(), Cause> {
         self.rows.load(index, raw)
+    }
+
+    fn look_ahead(&self) -> usize {
+        self.rows.look_ahead()
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        self.rows.expect(indices);
     }
 
     fn build(&self, raw: &[u8], sample: &mut Sample<'_>) -> Result<(), Cause> {

@@ -24,11 +24,13 @@ pub struct RowOptions {
     pub cache_dir: Option<PathBuf>,
     /// A row of more bytes is an error and not read.
     pub max_bytes: u64,
+    /// Bytes of all objects of a table that are held in memory, rather than each row being a request.
+    pub held: u64,
 }
 
 impl Default for RowOptions {
     fn default() -> RowOptions {
-        RowOptions { cache_dir: None, max_bytes: 16 << 20 }
+        RowOptions { cache_dir: None, max_bytes: 16 << 20, held: 128 << 20 }
     }
 }
 
@@ -84,6 +86,16 @@ impl RowFile {
         read.map_err(io)
     }
 
+    /// Told that a row is read soon.
+    fn expect(&self, row: u64, max_bytes: u64) {
+        if self.file.is_far()
+            && let Ok((start, end)) = self.starts.get(row)
+            && end.saturating_sub(start) <= max_bytes
+        {
+            self.file.expect_just(start, end - start);
+        }
+    }
+
     /// The line that a row begins on, counted from 1.
     fn line(&self, row: u64) -> Option<u64> {
         let (first, line) = self.starts.line_before(row).ok()?;
@@ -133,6 +145,17 @@ impl RowFiles {
         let missing = || format!("there is no row {}; there are {}", index.0, self.len());
         let (file, row) = self.locate(index).ok_or_else(missing)?;
         Ok(self.files[file].read(row, self.max_bytes, raw)?)
+    }
+
+    /// How many rows ahead they want to be told of.
+    pub(crate) fn look_ahead(&self) -> usize {
+        self.files.iter().map(|file| file.file.look_ahead()).max().unwrap_or(0)
+    }
+
+    pub(crate) fn expect(&self, indices: &[SampleIndex]) {
+        for (file, row) in indices.iter().filter_map(|index| self.locate(*index)) {
+            self.files[file].expect(row, self.max_bytes);
+        }
     }
 
     pub(crate) fn origin(&self, index: SampleIndex) -> Option<String> {
