@@ -20,6 +20,20 @@ __all__ = ["OpenedVolumes", "read_volume", "volumes"]
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
+# How the names of volumes end.
+_ENDINGS = (
+    ".nii.gz",
+    ".nii",
+    ".nrrd",
+    ".nhdr",
+    ".mha",
+    ".mhd",
+    ".hdr",
+    ".img",
+    ".hdr.gz",
+    ".img.gz",
+)
+
 # A case: its name, the files of its image, the file of its mask.
 Case: TypeAlias = "tuple[str, list[str], str | None]"
 
@@ -32,6 +46,7 @@ def volumes(
     cache: str | os.PathLike[str] | None = None,
     max_bytes: int | str = "2GiB",
     progress: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Volumes:
     """Read volumes of CT and MR: NRRD, NIfTI (1 and 2) and MetaImage.
 
@@ -45,7 +60,7 @@ def volumes(
         A folder of volumes; nnU-Net's folder of a dataset (with ``imagesTr``, ``labelsTr``); a
         ``dataset.json`` of the Decathlon's; a ``.csv`` of paths with the columns image (image_1…)
         and mask; one volume; or a list of paths, of pairs (image, mask), or of dicts with image and
-        mask. An image may be a list of files, one for each channel.
+        mask. An image may be a list of files, one for each channel. All of them also by URL.
     mask
         A folder with the masks, under the same names up to the extension; or for a list of images
         the list of their masks.
@@ -60,6 +75,9 @@ def volumes(
     progress
         Whether to count files on standard error while headers are read: on a terminal as they are
         counted, elsewhere by a line every ten seconds.
+    storage_options
+        Credentials, endpoint and so on of the store, if `where` or `mask` are URLs; see
+        docs/object-stores.md.
 
     Returns
     -------
@@ -90,30 +108,40 @@ def volumes(
     ...     print(image.shape, image.dtype, mask.shape, mask.dtype)
     (2, 1, 24, 24, 24) float32 (2, 24, 24, 24) int16
     """
+    storage = _stores.plain_options(storage_options)
     if isinstance(where, (str, os.PathLike)):
-        _stores.local_only("volumes()", where)
-        cases = _laid_out(Path(where), mask)
-        stage = f"volumes({Path(where).name!r})"
+        path = _place(where, storage)
+        cases = _laid_out(path, mask, storage)
+        stage = f"volumes({_stores.base_name(path)!r})"
     else:
-        cases = _listed(where, mask)
+        cases = _listed(where, mask, storage)
         stage = f"volumes({len(cases)} case{'s' if len(cases) != 1 else ''})"
     settings: dict[str, object] = {
         "cache": None if cache is None else str(Path(cache).absolute()),
         "max_bytes": _arguments.size("max_bytes", max_bytes),
     }
-    opened = OpenedVolumes(cases, settings, progress=_arguments.flag("progress", progress))
+    progress = _arguments.flag("progress", progress)
+    opened = OpenedVolumes(cases, settings, storage, progress=progress)
     return Volumes(opened, stage=stage, named=_arguments.flag("named", named))
 
 
-def read_volume(path: str | os.PathLike[str], *, max_bytes: int | str = "2GiB") -> Volume:
+def read_volume(
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int | str = "2GiB",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Volume:
     """Read one volume, with all its voxels.
 
     Parameters
     ----------
     path
-        A file in NRRD, NIfTI or MetaImage.
+        A file in NRRD, NIfTI or MetaImage, or the URL of one.
     max_bytes
         The most bytes that its voxels may take. More is an error.
+    storage_options
+        Credentials, endpoint and so on of the store, if `path` is a URL; see
+        docs/object-stores.md.
 
     Returns
     -------
@@ -139,9 +167,10 @@ def read_volume(path: str | os.PathLike[str], *, max_bytes: int | str = "2GiB") 
     ((40, 50, 60), 'int16', (1.0, 1.0, 1.0))
     """
     settings: dict[str, object] = {"max_bytes": _arguments.size("max_bytes", max_bytes)}
-    voxels, dtype, shape, spacing, affine, orientation, scaling = read_volume_file(
-        os.fsdecode(path), settings
-    )
+    where = _stores.place(path, _stores.plain_options(storage_options))
+    if not _stores.is_url(where):
+        where = os.fsdecode(path)
+    voxels, dtype, shape, spacing, affine, orientation, scaling = read_volume_file(where, settings)
     array: Any = np.frombuffer(voxels, np.dtype(dtype)).reshape(shape)
     if any(pair != (1.0, 0.0) for pair in scaling):
         # One pair for each channel.
@@ -155,23 +184,36 @@ class OpenedVolumes:
     """Volumes whose headers were read; they pickle by their paths."""
 
     def __init__(
-        self, cases: list[Case], settings: dict[str, object], *, progress: bool = False
+        self,
+        cases: list[Case],
+        settings: dict[str, object],
+        storage: dict[str, str] | None = None,
+        *,
+        progress: bool = False,
     ) -> None:
-        self._arguments = (cases, settings)
+        self._arguments = (cases, settings, storage)
+        for _, images, mask in cases:
+            _stores.configure(images if mask is None else [*images, mask], storage)
         self._source = Source.volumes(cases, settings | {"progress": progress})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _opened, (self._arguments, len(self._source))
 
 
-def _opened(arguments: tuple[list[Case], dict[str, object]], length: int) -> OpenedVolumes:
+def _opened(
+    arguments: tuple[list[Case], dict[str, object], dict[str, str] | None], length: int
+) -> OpenedVolumes:
     opened = OpenedVolumes(*arguments)
     if len(opened._source) != length:
         changed("volumes(...)", length, len(opened._source))
     return opened
 
 
-def _laid_out(where: Path, mask: Any) -> list[Case]:  # noqa: ANN401 - checked
+def _laid_out(
+    where: str,
+    mask: Any,  # noqa: ANN401 - checked
+    storage: dict[str, str] | None,
+) -> list[Case]:
     """Return the cases of a folder, a table, a `dataset.json` or a file."""
     layout = _layout(where)
     if layout in ("folder", "file"):
@@ -179,42 +221,61 @@ def _laid_out(where: Path, mask: Any) -> list[Case]:  # noqa: ANN401 - checked
             msg = f"mask must be a folder where images are one, got {mask!r}"
             raise TypeError(msg)
         if layout == "file":
-            return _listed([where], None if mask is None else [mask])
-        beside = None if mask is None else str(Path(mask).absolute())
-        return volume_cases("folder", str(where.absolute()), beside)
+            return _listed([where], None if mask is None else [mask], storage)
+        beside = None if mask is None else _place(mask, storage)
+        return volume_cases("folder", where, beside)
     if mask is not None:
         what = {"nnunet": "nnU-Net's folder", "decathlon": "dataset.json", "table": "a table"}
         msg = f"{what[layout]} names the masks itself; leave mask out"
         raise ValueError(msg)
-    if layout == "nnunet" and not where.is_dir():
-        where = where.parent
-    if layout == "decathlon" and where.is_dir():
-        where = where / "dataset.json"
-    return volume_cases(layout, str(where.absolute()), None)
+    is_json = where.lower().endswith(".json")
+    if layout == "nnunet" and is_json:
+        where = where[: where.rindex("/")]
+    if layout == "decathlon" and not is_json:
+        where = _below(where, "dataset.json")
+    return volume_cases(layout, where, None)
 
 
-def _layout(where: Path) -> str:
-    if where.is_dir():
-        if (where / "imagesTr").is_dir():
-            described = where / "dataset.json"
+def _layout(where: str) -> str:
+    if _is_folder(where):
+        if _is_folder(_below(where, "imagesTr")):
+            described = _below(where, "dataset.json")
             return "decathlon" if _is_decathlon(described) else "nnunet"
         return "folder"
-    suffix = where.suffix.lower()
+    suffix = Path(where).suffix.lower()
     if suffix == ".json":
         return "decathlon" if _is_decathlon(where) else "nnunet"
     return "table" if suffix in (".csv", ".tsv") else "file"
 
 
-def _is_decathlon(path: Path) -> bool:
+def _below(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def _is_folder(where: str) -> bool:
+    if not _stores.is_url(where):
+        return Path(where).is_dir()
+    # One request less for what says by its name that it is a file.
+    is_file = where.lower().endswith((*_ENDINGS, ".json", ".csv", ".tsv"))
+    return not is_file and _stores.is_folder(where)
+
+
+def _is_decathlon(where: str) -> bool:
     """Whether a `dataset.json` lists its files, as the Decathlon's does and nnU-Net's does not."""
     try:
-        described = json.loads(path.read_bytes())
+        is_far = _stores.is_url(where)
+        content = _stores.native("read_object")(where) if is_far else Path(where).read_bytes()
+        described = json.loads(content)
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(described, dict) and isinstance(described.get("training"), list)
 
 
-def _listed(given: Any, masks: Any) -> list[Case]:  # noqa: ANN401 - checked
+def _listed(
+    given: Any,  # noqa: ANN401 - checked
+    masks: Any,  # noqa: ANN401 - checked
+    storage: dict[str, str] | None,
+) -> list[Case]:
     """Return the cases of a list."""
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
         msg = f"where must be a path or a list of cases, got {given!r}"
@@ -222,7 +283,7 @@ def _listed(given: Any, masks: Any) -> list[Case]:  # noqa: ANN401 - checked
     if not given:
         msg = "volumes() needs at least one case, e.g. volumes(['head.nii.gz'])"
         raise ValueError(msg)
-    cases = [_case(entry) for entry in given]
+    cases = [_case(entry, storage) for entry in given]
     if masks is None:
         return cases
     if isinstance(masks, (str, os.PathLike)) or not isinstance(masks, Sequence):
@@ -236,12 +297,12 @@ def _listed(given: Any, masks: Any) -> list[Case]:  # noqa: ANN401 - checked
         msg = f"{named[0]} has a mask already; leave mask out, or pass images alone"
         raise ValueError(msg)
     return [
-        (name, images, _path(beside))
+        (name, images, _path(beside, storage))
         for (name, images, _), beside in zip(cases, masks, strict=True)
     ]
 
 
-def _case(entry: Any) -> Case:  # noqa: ANN401 - checked
+def _case(entry: Any, storage: dict[str, str] | None) -> Case:  # noqa: ANN401 - checked
     image, mask = entry, None
     if isinstance(entry, Mapping):
         known = {"image", "mask", "label"}
@@ -258,16 +319,21 @@ def _case(entry: Any) -> Case:  # noqa: ANN401 - checked
     if not images:
         msg = f"a case must have an image, got {entry!r}"
         raise ValueError(msg)
-    paths = [_path(one) for one in images]
-    return _stem(paths[0]), paths, None if mask is None else _path(mask)
+    paths = [_path(one, storage) for one in images]
+    return _stem(paths[0]), paths, None if mask is None else _path(mask, storage)
 
 
-def _path(path: Any) -> str:  # noqa: ANN401 - checked
+def _path(path: Any, storage: dict[str, str] | None) -> str:  # noqa: ANN401 - checked
     if not isinstance(path, (str, os.PathLike)):
         msg = f"a case must be a path, (image, mask) or a dict of these, got {path!r}"
         raise TypeError(msg)
-    _stores.local_only("volumes()", path)
-    return str(Path(path).absolute())
+    return _place(path, storage)
+
+
+def _place(path: AnyPath, storage: dict[str, str] | None) -> str:
+    """Return a URL, or an absolute path: images and masks may be in different places."""
+    far = storage if _stores.is_url(os.fsdecode(path)) else None
+    return _stores.place(path, far)
 
 
 def _stem(path: str) -> str:

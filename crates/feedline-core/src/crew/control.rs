@@ -57,8 +57,7 @@ fn counters(engine: &Engine) -> Counters {
     }
     let mut consumed = lock(&engine.consumption);
     consumed.fold();
-    (counters.batches, counters.delivered) = (consumed.batches, consumed.samples);
-    counters.delivered_ns = consumed.taken_ns;
+    counters.batches = consumed.batches;
     counters.wait_ns = consumed.waited_until(now_ns);
     counters.absences = consumed.absences_until(now_ns);
     drop(consumed);

@@ -1,6 +1,5 @@
 //! Data in bzip2: from front to back, as it has no table of its blocks.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 
 use bzip2::read::MultiBzDecoder;
@@ -8,14 +7,14 @@ use bzip2::read::MultiBzDecoder;
 use super::error::VolumeProblem;
 use super::header::{DataFile, SkippedBefore};
 use super::runs::VoxelRun;
-use crate::read_at::read_exact_at;
+use crate::source_file::SourceFile;
 
 /// More than a block can have decompressed: 900,000 bytes, of which five may stand for 259.
 const LONGEST_BLOCK: u64 = 48 << 20;
 
 /// Bytes of a file from a place on, counted.
 struct FileBytes<'a> {
-    file: &'a File,
+    file: &'a SourceFile,
     at: u64,
     end: u64,
 }
@@ -23,7 +22,7 @@ struct FileBytes<'a> {
 impl Read for FileBytes<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = (self.end - self.at).min(buffer.len() as u64) as usize;
-        read_exact_at(self.file, &mut buffer[..length], self.at)?;
+        self.file.read_exact_at(&mut buffer[..length], self.at)?;
         self.at += length as u64;
         Ok(length)
     }
@@ -36,7 +35,7 @@ struct Unpacking<'a> {
 }
 
 impl<'a> Unpacking<'a> {
-    fn new(file: &'a File, data: &DataFile) -> Unpacking<'a> {
+    fn new(file: &'a SourceFile, data: &DataFile) -> Unpacking<'a> {
         let end = data.stamp.len;
         let bytes = FileBytes { file, at: data.start.min(end), end };
         Unpacking { stream: MultiBzDecoder::new(BufReader::with_capacity(1 << 16, bytes)), at: 0 }
@@ -66,7 +65,7 @@ impl<'a> Unpacking<'a> {
 
 /// Reads runs, counted in the numbers of the file, into `out`. Returns how many bytes of the file were read.
 pub(super) fn read(
-    file: &File,
+    file: &SourceFile,
     data: &DataFile,
     before: SkippedBefore,
     share: u64,

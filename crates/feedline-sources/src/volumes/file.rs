@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use feedline_core::Stage;
 use feedline_volume::Region;
@@ -13,7 +14,9 @@ use super::header::{DataFile, VolumeHeader, VoxelEncoding};
 use super::inflate::Deflated;
 use super::runs::{ReadPlan, VoxelRun, swap, take_apart};
 use super::{VolumeOptions, bzip, format, raw, text};
-use crate::read_at::{append_at, make_room, open_plain};
+use crate::read_at::make_room;
+use crate::source_file::{SourceFile, is_url};
+use crate::stamp::Stamp;
 
 thread_local! {
     /// Channels that lie side by side, before they are taken apart.
@@ -44,7 +47,12 @@ pub struct VolumeFile {
     cache: Option<PathBuf>,
     max_bytes: u64,
     restart_spacing: u64,
+    /// Its data files that are objects, once they were opened: opening one again would be a request.
+    far: Arc<[OnceLock<FarFile>]>,
 }
+
+/// An object that is open, and its state.
+type FarFile = (SourceFile, Stamp);
 
 impl VolumeFile {
     /// Reads the header.
@@ -57,7 +65,9 @@ impl VolumeFile {
 
     /// With a header that was read before.
     pub(super) fn of(path: &Path, header: VolumeHeader, options: &VolumeOptions) -> VolumeFile {
+        let far = header.place.files.iter().map(|_| OnceLock::new()).collect();
         VolumeFile {
+            far,
             path: path.to_path_buf(),
             header,
             cache: options.cache_folder(),
@@ -251,13 +261,15 @@ fn read_files(
             &own
         };
         if !runs.is_empty() {
-            read += read_file(header, data, runs, plan.row, out, options, stage).map_err(|p| {
-                if place.files.len() == 1 && data.path == options.path {
-                    p
-                } else {
-                    inside(data, p)
-                }
-            })?;
+            let far = options.far.get(number).filter(|_| is_url(&data.path));
+            read +=
+                read_file(header, data, far, runs, plan.row, out, options, stage).map_err(|p| {
+                    if place.files.len() == 1 && data.path == options.path {
+                        p
+                    } else {
+                        inside(data, p)
+                    }
+                })?;
         }
     }
     Ok(read)
@@ -281,9 +293,27 @@ fn inside(data: &DataFile, problem: VolumeProblem) -> VolumeProblem {
     }
 }
 
+/// Opens a data file, or takes the object that is open.
+fn open<'a>(
+    data: &DataFile,
+    far: Option<&'a OnceLock<FarFile>>,
+    opened: &'a mut Option<FarFile>,
+) -> io::Result<&'a FarFile> {
+    if let Some(open) = far.and_then(OnceLock::get) {
+        return Ok(open);
+    }
+    let file = SourceFile::open(&data.path)?;
+    Ok(match far {
+        Some(far) => far.get_or_init(|| file),
+        None => opened.insert(file),
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "what is read, of what, where to")]
 fn read_file(
     header: &VolumeHeader,
     data: &DataFile,
+    far: Option<&OnceLock<FarFile>>,
     runs: &[VoxelRun],
     row: u64,
     out: &mut [u8],
@@ -292,16 +322,16 @@ fn read_file(
 ) -> Result<u64, VolumeProblem> {
     let place = &header.place;
     stage(Stage::Load);
-    let (file, meta) = open_plain(&data.path).map_err(VolumeProblem::io("open"))?;
-    let now = crate::stamp::Stamp::of(&meta);
+    let mut opened = None;
+    let (file, now) = open(data, far, &mut opened).map_err(VolumeProblem::io("open"))?;
     // Headers that were kept do not know the device.
-    let stamp = crate::stamp::Stamp { device: now.device, ..data.stamp };
+    let stamp = Stamp { device: now.device, ..data.stamp };
     let changed = |what| VolumeProblem::Changed { what };
-    if let Some(what) = stamp.difference(&now) {
+    if let Some(what) = stamp.difference(now) {
         return Err(changed(what));
     }
     let read = match place.encoding {
-        VoxelEncoding::Raw => raw::read(&file, data.start, runs, row, out).map_err(|error| {
+        VoxelEncoding::Raw => raw::read(file, data.start, runs, row, out).map_err(|error| {
             if error.kind() == io::ErrorKind::UnexpectedEof {
                 let actual = stamp.len.saturating_sub(data.start);
                 return VolumeProblem::Short { expected: place.share, actual };
@@ -311,11 +341,11 @@ fn read_file(
         VoxelEncoding::Deflate => {
             let cache = options.cache.as_deref();
             let (share, before, spacing) = (place.share, place.before, options.restart_spacing);
-            Deflated { file: &file, data, before, share, cache, spacing }.read(runs, out, stage)
+            Deflated { file, data, before, share, cache, spacing }.read(runs, out, stage)
         }
         VoxelEncoding::Bzip2 => {
             stage(Stage::Decode);
-            bzip::read(&file, data, place.before, place.share, runs, out)
+            bzip::read(file, data, place.before, place.share, runs, out)
         }
         VoxelEncoding::Text => {
             let length = stamp.len.saturating_sub(data.start);
@@ -323,7 +353,7 @@ fn read_file(
                 return Err(VolumeProblem::TooLarge { bytes: length, most: options.max_bytes });
             }
             let (mut bytes, mut numbers) = (Vec::new(), Vec::new());
-            append_at(&file, &mut bytes, data.start, length as usize)
+            file.append_at(&mut bytes, data.start, length as usize)
                 .map_err(VolumeProblem::io("read"))?;
             stage(Stage::Decode);
             let kind = header.voxel_type;
@@ -336,7 +366,7 @@ fn read_file(
         }
     };
     // Of a file that somebody writes at the moment it would be a part.
-    if let Some(what) = stamp.change(&file).map_err(VolumeProblem::io("read"))? {
+    if let Some(what) = file.change(&stamp).map_err(VolumeProblem::io("read"))? {
         return Err(changed(what));
     }
     read

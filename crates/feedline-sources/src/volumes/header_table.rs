@@ -221,10 +221,7 @@ fn path_of(name: &[u8]) -> PathBuf {
 
 /// Whether a kept header is of a file that is in this state now, and of data that is what it was.
 pub(super) fn counts(kept: &KeptHeader, path: &Path, now: &Stamp) -> bool {
-    let is = |file: &DataFile| {
-        let meta = std::fs::metadata(&file.path);
-        meta.is_ok_and(|meta| same_file(&file.stamp, &Stamp::of(&meta)))
-    };
+    let is = |file: &DataFile| Stamp::now(&file.path).is_ok_and(|now| same_file(&file.stamp, &now));
     let mut apart = kept.header.place.files.iter().filter(|file| file.path != *path);
     same_file(&kept.stamp, now) && apart.all(is)
 }

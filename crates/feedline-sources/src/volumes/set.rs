@@ -13,7 +13,8 @@ use super::header::VolumeHeader;
 use super::header_table::{HeaderTable, KeptHeader, counts};
 use super::{VolumeCache, VolumeOptions, VolumePaths, format};
 use crate::SourceError;
-use crate::crowd::{Watch, each};
+use crate::crowd::{Watch, each_far};
+use crate::source_file::is_url;
 use crate::stamp::Stamp;
 
 /// Files that a thread looks at before it takes others.
@@ -191,11 +192,13 @@ fn headers(
     let kept = table.as_ref().and_then(|table| table.read(&files));
     let made = SystemTime::now();
     let seen = AtomicU64::new(0);
-    let jobs = files.len().div_ceil(AT_ONCE);
-    let read = each(jobs, &seen, watch, |job, stop| {
-        let first = job * AT_ONCE;
-        let mut done = Vec::with_capacity(AT_ONCE);
-        for (i, path) in files.iter().enumerate().skip(first).take(AT_ONCE) {
+    let is_far = files.iter().any(|path| is_url(path));
+    let at_once = if is_far { 1 } else { AT_ONCE };
+    let jobs = files.len().div_ceil(at_once);
+    let read = each_far(is_far, jobs, &seen, watch, |job, stop| {
+        let first = job * at_once;
+        let mut done = Vec::with_capacity(at_once);
+        for (i, path) in files.iter().enumerate().skip(first).take(at_once) {
             stop.check()?;
             let before = kept.as_ref().and_then(|kept| kept[i].as_ref());
             done.push(header(path, before, options));
@@ -224,7 +227,7 @@ fn header(
 ) -> Result<(KeptHeader, bool), Arc<VolumeError>> {
     // Of a pair of files the header's state counts, and that of the data beside it.
     let own = format::header_path(path);
-    let now = std::fs::metadata(&own).ok().map(|meta| Stamp::of(&meta));
+    let now = Stamp::now(&own).ok();
     if let (Some(kept), Some(now)) = (kept, now)
         && counts(kept, &own, &now)
     {
@@ -237,7 +240,7 @@ fn header(
     };
     let stamp = match now {
         Some(now) => now,
-        None => Stamp::of(&std::fs::metadata(&own).map_err(cannot)?),
+        None => Stamp::now(&own).map_err(cannot)?,
     };
     Ok((KeptHeader { stamp, header: file.header().clone() }, true))
 }

@@ -6,13 +6,12 @@ mod names;
 mod nifti;
 mod nrrd;
 
-use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::error::VolumeProblem;
 use super::header::{DataFile, VolumeHeader};
-use crate::read_at::{append_at, open_plain};
+use crate::source_file::{SourceFile, is_url};
 use crate::stamp::Stamp;
 
 /// Bytes that are read of a file at first: most headers end there.
@@ -23,7 +22,7 @@ pub(super) const LONGEST: usize = 4 << 20;
 /// The beginning of a file.
 struct Beginning {
     path: PathBuf,
-    file: File,
+    file: SourceFile,
     stamp: Stamp,
     bytes: Vec<u8>,
 }
@@ -35,8 +34,7 @@ pub(super) struct Roots {
 
 impl Beginning {
     fn read(path: &Path) -> Result<Beginning, VolumeProblem> {
-        let (file, meta) = open_plain(path).map_err(VolumeProblem::io("open"))?;
-        let stamp = Stamp::of(&meta);
+        let (file, stamp) = SourceFile::open(path).map_err(VolumeProblem::io("open"))?;
         let mut beginning = Beginning { path: path.to_path_buf(), file, stamp, bytes: Vec::new() };
         beginning.more(FIRST)?;
         Ok(beginning)
@@ -47,7 +45,8 @@ impl Beginning {
         let had = self.bytes.len();
         let left = self.stamp.len.saturating_sub(had as u64);
         let wanted = (length.saturating_sub(had) as u64).min(left) as usize;
-        append_at(&self.file, &mut self.bytes, had as u64, wanted)
+        self.file
+            .append_at(&mut self.bytes, had as u64, wanted)
             .map_err(VolumeProblem::io("read"))?;
         Ok(wanted > 0)
     }
@@ -102,7 +101,11 @@ impl Roots {
     }
 
     /// A data file that a header names, opened: none that is elsewhere.
-    fn data_file(&self, header: &Path, name: &str) -> Result<(File, DataFile), VolumeProblem> {
+    fn data_file(
+        &self,
+        header: &Path,
+        name: &str,
+    ) -> Result<(SourceFile, DataFile), VolumeProblem> {
         let folder = header.parent().unwrap_or(Path::new(""));
         let path = folder.join(name);
         let cannot = |doing| {
@@ -112,16 +115,29 @@ impl Roots {
                 VolumeProblem::Io { doing, source }
             }
         };
-        let real = path.canonicalize().map_err(cannot("find the data file of"))?;
-        if !self.folders.iter().any(|folder| real.starts_with(folder)) {
-            let root = self.folders.first().map(|root| super::error::shown(root));
-            return Err(VolumeProblem::Outside {
-                data: super::error::shown(&real),
-                root: root.unwrap_or_default(),
-            });
-        }
-        let (file, meta) = open_plain(&real).map_err(cannot("open the data file of"))?;
-        let stamp = Stamp::of(&meta);
+        let outside = |data: &Path, root: Option<&Path>| VolumeProblem::Outside {
+            data: super::error::shown(data),
+            root: root.map(super::error::shown).unwrap_or_default(),
+        };
+        let real = match is_url(header) {
+            // There are no links among objects, so the name says it all.
+            true => {
+                let mut parts = Path::new(name).components();
+                if !parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+                    return Err(outside(&path, Some(folder)));
+                }
+                path.clone()
+            }
+            false => {
+                let real = path.canonicalize().map_err(cannot("find the data file of"))?;
+                if !self.folders.iter().any(|folder| real.starts_with(folder)) {
+                    return Err(outside(&real, self.folders.first().map(|root| &**root)));
+                }
+                real
+            }
+        };
+        let opened = SourceFile::open(&real);
+        let (file, stamp) = opened.map_err(cannot("open the data file of"))?;
         Ok((file, DataFile { path, start: 0, stamp }))
     }
 }
@@ -149,7 +165,12 @@ pub(super) fn read(path: &Path, root: Option<&Path>) -> Result<VolumeHeader, Vol
 }
 
 /// Where a file is after so many lines from `start` on.
-fn after_lines(file: &File, start: u64, length: u64, lines: u64) -> Result<u64, VolumeProblem> {
+fn after_lines(
+    file: &SourceFile,
+    start: u64,
+    length: u64,
+    lines: u64,
+) -> Result<u64, VolumeProblem> {
     let (mut at, mut left) = (start, lines);
     let mut chunk = Vec::new();
     while left > 0 {
@@ -161,7 +182,7 @@ fn after_lines(file: &File, start: u64, length: u64, lines: u64) -> Result<u64, 
             return Ok(length);
         }
         chunk.clear();
-        append_at(file, &mut chunk, at, wanted).map_err(VolumeProblem::io("read"))?;
+        file.append_at(&mut chunk, at, wanted).map_err(VolumeProblem::io("read"))?;
         for byte in &chunk {
             at += 1;
             if *byte == b'\n' {

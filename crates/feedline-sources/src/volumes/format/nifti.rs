@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use feedline_volume::VoxelType;
 
 use super::Beginning;
-use crate::read_at::open_plain;
-use crate::stamp::Stamp;
+use crate::source_file::SourceFile;
 use crate::volumes::error::VolumeProblem;
 use crate::volumes::header::{
     DataFile, DataPlace, SkippedBefore, VolumeFormat, VolumeHeader, VoxelEncoding, geometry,
@@ -313,13 +312,21 @@ fn image_file(header: &Path) -> Result<(DataFile, bool), VolumeProblem> {
     let mut packed = plain.clone().into_os_string();
     packed.push(".gz");
     let packed = PathBuf::from(packed);
-    let path = if !plain.exists() && packed.exists() { packed } else { plain };
-    let (file, meta) = open_plain(&path).map_err(VolumeProblem::io("open the .img file of"))?;
+    let (path, opened) = match SourceFile::open(&plain) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            match SourceFile::open(&packed) {
+                Ok(opened) => (packed, Ok(opened)),
+                Err(_) => (plain, Err(error)),
+            }
+        }
+        opened => (plain, opened),
+    };
+    let (file, stamp) = opened.map_err(VolumeProblem::io("open the .img file of"))?;
     let mut magic = [0; 2];
-    let gzip = crate::read_at::read_exact_at(&file, &mut magic, 0).is_ok() && magic == [0x1f, 0x8b];
+    let gzip = file.read_exact_at(&mut magic, 0).is_ok() && magic == [0x1f, 0x8b];
     let compressed =
         gzip && path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
-    Ok((DataFile { path, start: 0, stamp: Stamp::of(&meta) }, compressed))
+    Ok((DataFile { path, start: 0, stamp }, compressed))
 }
 
 fn voxel_type(code: i16) -> Result<VoxelType, VolumeProblem> {

@@ -6,6 +6,7 @@ use feedline_volume::VoxelType;
 
 use super::fields::{bad, integer, missing, number, numbers, sizes};
 use super::{Beginning, Roots, after_lines, names};
+use crate::source_file::SourceFile;
 use crate::volumes::error::VolumeProblem;
 use crate::volumes::header::{
     DataFile, DataPlace, SkippedBefore, VolumeFormat, VolumeHeader, VoxelEncoding, geometry,
@@ -387,7 +388,7 @@ fn data_files(
     if skipped < -1 {
         return Err(bad("byte skip", &skipped.to_string()));
     }
-    let start = |file: &std::fs::File, from: u64, length: u64, share: u64| {
+    let start = |file: &SourceFile, from: u64, length: u64, share: u64| {
         // Bytes are skipped in what is decoded, lines before that.
         let at = after_lines(file, from, length, lines)?;
         Ok::<_, VolumeProblem>(match (encoding, u64::try_from(skipped)) {

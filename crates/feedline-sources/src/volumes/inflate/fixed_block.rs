@@ -2,10 +2,8 @@
 //! file. Each code of one is as long as RFC 1951 (3.2.6) says, so where codes begin is found without any table, and
 //! without making anything of them.
 
-use std::fs::File;
-
 use super::points::BLOCK_HEAD;
-use crate::read_at::append_at;
+use crate::source_file::SourceFile;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
@@ -29,16 +27,16 @@ pub(super) struct FixedCode {
 
 impl FixedCode {
     /// The first of a block that begins at a bit; none, if that block has other codes.
-    pub(super) fn first(file: &File, bit: u64, from: u64) -> Option<FixedCode> {
+    pub(super) fn first(file: &SourceFile, bit: u64, from: u64) -> Option<FixedCode> {
         let mut bytes = [0; 2];
-        crate::read_at::read_exact_at(file, &mut bytes, bit / 8).ok()?;
+        file.read_exact_at(&mut bytes, bit / 8).ok()?;
         // Whether it is the last, then two bits for its kind.
         let kind = u16::from_le_bytes(bytes) >> (bit % 8) >> 1 & 0b11;
         (kind == 0b01).then_some(FixedCode { bit: bit + BLOCK_HEAD, from })
     }
 
     /// The first code from a place on; none, if the block ends before that, or is none.
-    pub(super) fn at(self, file: &File, length: u64, place: u64) -> Option<FixedCode> {
+    pub(super) fn at(self, file: &SourceFile, length: u64, place: u64) -> Option<FixedCode> {
         let FixedCode { mut bit, mut from } = self;
         let (mut chunk, mut start) = (Vec::new(), 0);
         while from < place {
@@ -47,7 +45,7 @@ impl FixedCode {
                 start = byte;
                 chunk.clear();
                 let there = length.saturating_sub(byte).min(CHUNK as u64) as usize;
-                append_at(file, &mut chunk, byte, there).ok()?;
+                file.append_at(&mut chunk, byte, there).ok()?;
             }
             let here = chunk.get((byte - start) as usize..)?;
             let mut word = [0; 8];
@@ -83,8 +81,6 @@ fn code(word: u64) -> Option<(u32, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
@@ -96,9 +92,8 @@ mod tests {
         for (i, bit) in bits.bytes().enumerate() {
             bytes[4 + i / 8] |= (bit - b'0') << (i % 8);
         }
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&bytes).unwrap();
         let length = bytes.len() as u64;
+        let file = SourceFile::Held(bytes);
         let first = FixedCode::first(&file, 32, 100).unwrap();
         assert_eq!(first, FixedCode { bit: 35, from: 100 });
         let places =

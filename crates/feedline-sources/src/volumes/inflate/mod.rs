@@ -36,7 +36,6 @@ mod sparse;
 mod spliced;
 mod table_file;
 
-use std::fs::File;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -45,11 +44,12 @@ use feedline_core::Stage;
 use super::error::VolumeProblem;
 use super::header::{DataFile, SkippedBefore};
 use super::runs::VoxelRun;
+use crate::source_file::SourceFile;
 use table_file::TableFile;
 
 /// What is read of one compressed file.
 pub(super) struct Deflated<'a> {
-    pub(super) file: &'a File,
+    pub(super) file: &'a SourceFile,
     pub(super) data: &'a DataFile,
     pub(super) before: SkippedBefore,
     /// Bytes of numbers in the file.
@@ -77,6 +77,22 @@ impl Deflated<'_> {
         {
             return Ok(read);
         }
+        if self.file.is_far() {
+            // Its table is made by going back and forth in it.
+            let held = self.file.held(self.data.stamp.len).map_err(VolumeProblem::io("read"))?;
+            return Deflated { file: &held, ..*self }.read_scanned(table, runs, out, stage);
+        }
+        self.read_scanned(table, runs, out, stage)
+    }
+
+    /// The same by going through all of the file, which makes the table.
+    fn read_scanned(
+        &self,
+        table: Option<TableFile>,
+        runs: &[VoxelRun],
+        out: &mut [u8],
+        stage: &mut dyn FnMut(Stage),
+    ) -> Result<u64, VolumeProblem> {
         let before = match self.before {
             SkippedBefore::Bytes(before) => before,
             SkippedBefore::Rest => {

@@ -9,7 +9,6 @@ use super::Deflated;
 use super::points::RestartPoint;
 use super::spliced::SplicedBits;
 use super::table_file::OpenTable;
-use crate::read_at::append_at;
 use crate::volumes::error::VolumeProblem;
 use crate::volumes::runs::VoxelRun;
 
@@ -117,7 +116,7 @@ fn inflate(
     let bytes = (last.end_bit.div_ceil(8) - start) as usize;
     stage(Stage::Load);
     packed.clear();
-    append_at(from.file, packed, start, bytes).map_err(VolumeProblem::io("read"))?;
+    from.file.append_at(packed, start, bytes).map_err(VolumeProblem::io("read"))?;
     let window = first.window as usize;
     inflated.resize(window + length as usize, 0);
     let mut before = [0; super::points::WINDOW];

@@ -1,6 +1,5 @@
 //! Reading a compressed file from front to back, once: what is wanted of it, and its restart points.
 
-use std::fs::File;
 use std::hash::Hasher;
 
 use feedline_core::Stage;
@@ -11,7 +10,7 @@ use super::fixed_block::FixedCode;
 use super::points::{RestartPoint, RestartPoints, WINDOW};
 use super::sparse::Sparse;
 use super::spliced::{SplicedBits, WindowPacker};
-use crate::read_at::append_at;
+use crate::source_file::SourceFile;
 use crate::volumes::error::VolumeProblem;
 
 /// Bytes read at once.
@@ -34,7 +33,7 @@ pub(super) struct Scanned {
 
 /// The file, read piece by piece.
 struct Input<'a> {
-    file: &'a File,
+    file: &'a SourceFile,
     /// Of the file: the place of the buffer's first byte.
     at: u64,
     length: u64,
@@ -63,7 +62,8 @@ impl Input<'_> {
         self.buffer.clear();
         let wanted = self.length.saturating_sub(self.at).min(INPUT as u64) as usize;
         stage(Stage::Load);
-        append_at(self.file, &mut self.buffer, self.at, wanted)
+        self.file
+            .append_at(&mut self.buffer, self.at, wanted)
             .map_err(VolumeProblem::io("read"))?;
         stage(Stage::Decode);
         self.read += wanted as u64;
@@ -74,7 +74,7 @@ impl Input<'_> {
     fn two(&self) -> Result<[u8; 2], VolumeProblem> {
         let mut two = [0; 2];
         let there = self.length.saturating_sub(self.place()).min(2) as usize;
-        let read = crate::read_at::read_exact_at(self.file, &mut two[..there], self.place());
+        let read = self.file.read_exact_at(&mut two[..there], self.place());
         read.map_err(VolumeProblem::io("read"))?;
         Ok(two)
     }
@@ -103,7 +103,7 @@ impl ScannedPiece {
 /// Beyond `needed` decompressed bytes it need not go, but does so to the end of the stream, to check it. Restart points
 /// are at least `spacing` decompressed bytes apart.
 pub(super) fn scan(
-    file: &File,
+    file: &SourceFile,
     (start, length): (u64, u64),
     needed: u64,
     spacing: u64,
@@ -154,7 +154,7 @@ pub(super) fn scan(
 
 /// What is decompressed, on its way to points and the sink.
 struct TableInMaking<'a> {
-    file: &'a File,
+    file: &'a SourceFile,
     /// The file's.
     length: u64,
     /// Decompressed bytes from one point to the next, at least: no fewer than a window has.
@@ -181,7 +181,7 @@ struct TableInMaking<'a> {
 }
 
 impl<'a> TableInMaking<'a> {
-    fn new(file: &'a File, length: u64, spacing: u64) -> TableInMaking<'a> {
+    fn new(file: &'a SourceFile, length: u64, spacing: u64) -> TableInMaking<'a> {
         TableInMaking {
             file,
             length,
@@ -309,7 +309,7 @@ impl<'a> TableInMaking<'a> {
             let start = point.read_from() / 8;
             let length = (bit.div_ceil(8) - start).min(BEGINNING) as usize;
             self.packed.clear();
-            if append_at(self.file, &mut self.packed, start, length).is_ok() {
+            if self.file.append_at(&mut self.packed, start, length).is_ok() {
                 let bits = SplicedBits {
                     packed: &self.packed,
                     first: point.read_from() - start * 8,

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::shown;
 use crate::files::{FileOptions, Files};
+use crate::source_file::SourceFile;
 use crate::{Encoded, SourceError};
 
 pub use decathlon::decathlon;
@@ -69,13 +70,13 @@ fn read_list(path: &Path) -> Result<String, SourceError> {
         let path = path.to_path_buf();
         move |source| SourceError::Io { doing, path, source }
     };
-    let (file, meta) = crate::read_at::open_plain(path).map_err(cannot("open"))?;
-    if meta.len() > LONGEST_LIST {
-        let what = format!("has {} bytes, more than a list of files may have", meta.len());
+    let (file, stamp) = SourceFile::open(path).map_err(cannot("open"))?;
+    if stamp.len > LONGEST_LIST {
+        let what = format!("has {} bytes, more than a list of files may have", stamp.len);
         return Err(wrong(path, what));
     }
     let mut bytes = Vec::new();
-    crate::read_at::append_at(&file, &mut bytes, 0, meta.len() as usize).map_err(cannot("read"))?;
+    file.append_whole(&mut bytes, stamp.len).map_err(cannot("read"))?;
     let text =
         String::from_utf8(bytes).map_err(|_| wrong(path, "is no UTF-8 text; write it as UTF-8"))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))

@@ -1,12 +1,14 @@
 //! nnU-Net's layout.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::{ENDINGS, key, read_list, volumes_in, wrong};
 use crate::SourceError;
+use crate::source_file::is_url;
+use crate::stamp::Stamp;
 use crate::volumes::VolumePaths;
 
 /// The training cases of a dataset folder: `imagesTr/case_0000.nii.gz`, a file for each channel, and
@@ -14,7 +16,7 @@ use crate::volumes::VolumePaths;
 /// and what files end in; without it, as many as the first case has. A `dataset` in it (nnU-Net 2) names files itself.
 pub fn nnunet(root: &Path) -> Result<Vec<VolumePaths>, SourceError> {
     let about_path = root.join("dataset.json");
-    let about: Option<Value> = if about_path.is_file() {
+    let about: Option<Value> = if is_there(&about_path) {
         let parsed = serde_json::from_str(&read_list(&about_path)?);
         Some(parsed.map_err(|error| wrong(&about_path, format!("is no JSON: {error}")))?)
     } else {
@@ -54,7 +56,7 @@ pub fn nnunet(root: &Path) -> Result<Vec<VolumePaths>, SourceError> {
     };
     let channels = channels.unwrap_or(first.len());
     let labels = root.join("labelsTr");
-    let has_labels = labels.is_dir();
+    let masks = masks_in(&labels)?;
     let mut samples = Vec::with_capacity(cases.len());
     for (name, files) in cases {
         if files.len() != channels || files.keys().copied().ne(0..channels) {
@@ -65,18 +67,52 @@ pub fn nnunet(root: &Path) -> Result<Vec<VolumePaths>, SourceError> {
             );
             return Err(wrong(&path, what));
         }
-        let mask = if has_labels { Some(label(&labels, &name, ending)?) } else { None };
+        let mask = masks.as_ref().map(|masks| label(masks, &labels, &name, ending)).transpose()?;
         samples.push(VolumePaths { name, images: files.into_values().collect(), mask });
     }
     Ok(samples)
 }
 
+/// Whether a file or an object is there.
+fn is_there(path: &Path) -> bool {
+    if is_url(path) { Stamp::now(path).is_ok() } else { path.is_file() }
+}
+
+/// What masks there are.
+enum Masks {
+    /// Those of a folder, which is looked at for each.
+    OnDisk,
+    /// Those that a store has told of.
+    Listed(HashSet<PathBuf>),
+}
+
+/// The masks of a folder; `None` where there is none.
+fn masks_in(folder: &Path) -> Result<Option<Masks>, SourceError> {
+    if !is_url(folder) {
+        return Ok(folder.is_dir().then_some(Masks::OnDisk));
+    }
+    match volumes_in(folder) {
+        Ok(masks) => Ok(Some(Masks::Listed(masks.into_iter().collect()))),
+        Err(SourceError::Store(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The labels of a case.
-fn label(folder: &Path, case: &str, ending: Option<&str>) -> Result<PathBuf, SourceError> {
+fn label(
+    masks: &Masks,
+    folder: &Path,
+    case: &str,
+    ending: Option<&str>,
+) -> Result<PathBuf, SourceError> {
     let one = ending.map(|ending| [ending]);
     let endings = one.as_ref().map_or(&ENDINGS[..], |one| &one[..]);
     let mut paths = endings.iter().map(|ending| folder.join(format!("{case}{ending}")));
-    paths.find(|path| path.exists()).ok_or_else(|| {
+    let is_there = |path: &PathBuf| match masks {
+        Masks::OnDisk => path.exists(),
+        Masks::Listed(all) => all.contains(path),
+    };
+    paths.find(is_there).ok_or_else(|| {
         let ending = endings.first().copied().unwrap_or_default();
         wrong(
             folder,
