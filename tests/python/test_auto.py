@@ -1,6 +1,9 @@
 """`num_workers="auto"`, `prefetch="auto"`: what a controller may do, and that batches stay."""
 
+import os
 import pickle
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -94,3 +97,20 @@ def test_samples_are_drawn_alike_whoever_makes_them():
     auto = feedline.Loader(noisy, batch_size=4, seed=9, num_workers="auto", prefetch="auto")
     for (one,), (other,) in zip(fixed, auto, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
+def test_a_controller_counts_the_cores_that_affinity_leaves():
+    script = """
+import os
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+import numpy as np
+import feedline
+loader = feedline.Loader(feedline.arrays(np.arange(4)), num_workers="auto", epochs=1)
+list(loader)
+print(loader.stats()["control"]["cores"])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
+    assert run.stdout.split() == ["1"]

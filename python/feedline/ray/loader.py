@@ -48,6 +48,8 @@ _SAYS_SO = 10.0
 _SHARE = 0.3
 
 
+#: How far apart the places of one state may be, which is what an order is.
+_MOST_PLACES = 2**24
 #: What a copy of a loader begins anew.
 _OF_THIS_PROCESS = (
     "_reader",
@@ -452,6 +454,13 @@ def _check(pipeline: Pipeline, plan: feedline.Loader) -> None:
             "epoch; pass list(sampler), or shuffle=True or weights="
         )
         raise TypeError(msg)
+    places = plan.state_dict()["places"]
+    if places > _MOST_PLACES:
+        msg = (
+            f"an epoch has {places} samples, and feedline.ray deals out at most {_MOST_PLACES}; "
+            "make an epoch shorter by pipeline.select(...) or num_samples=, or use feedline.Loader"
+        )
+        raise ValueError(msg)
 
 
 def _loaders(num_loaders: int, autoscale: tuple[int, int] | None) -> tuple[int, int]:

@@ -20,11 +20,20 @@ const SETTLED: u64 = 1_000 * MILLISECOND;
 const IDLE: f64 = 0.1;
 /// From here on, a worker computes rather than waits.
 const COMPUTES: f64 = 0.5;
-/// So many windows in a row must show that workers are not needed.
-const PATIENCE: u32 = 4;
+/// For so long the loop must not have waited before workers are parked for the first time, and at most for any further.
+const PATIENCE: u64 = 1_200 * MILLISECOND;
+const LONGEST_PATIENCE: u64 = 600_000 * MILLISECOND;
+/// Deliveries that tell whether reading further ahead brought something.
+const DELIVERIES: u64 = 4;
 /// What was refused is tried again when the work takes so many times as long, or as short.
 const CHANGED: f64 = 1.5;
-const LONGEST_BACKOFF: u64 = 60_000 * MILLISECOND;
+const LONGEST_BACKOFF: u64 = 600_000 * MILLISECOND;
+/// After a step back nothing is tried for so long at first, and at most.
+const REST: u64 = 500 * MILLISECOND;
+const LONGEST_REST: u64 = 4_000 * MILLISECOND;
+/// What was refused is tried with other work after this part of its waiting time, and after this time in any case.
+const OTHER_WORK: u64 = 16;
+const OTHER_WORK_LONGEST: u64 = 4_000 * MILLISECOND;
 /// How many changes are kept.
 const KEPT: usize = 64;
 
@@ -48,7 +57,7 @@ enum Way {
     More,
     /// Read further ahead.
     Further,
-    /// As many workers as cores.
+    /// As many workers as the cores serve.
     ToCores,
     /// Fewer workers: the loop does not need them.
     Fewer,
@@ -60,6 +69,7 @@ struct Trial {
     way: Way,
     before: Setting,
     rate: f64,
+    delivered: Option<f64>,
 }
 
 /// A trial that brought nothing.
@@ -70,7 +80,7 @@ struct Refused {
     /// Whether it was worse, not only no better: then less of it may be better.
     was_worse: bool,
     rate: f64,
-    retry_ns: u64,
+    at_ns: u64,
     backoff: u64,
 }
 
@@ -81,11 +91,22 @@ pub(crate) struct Controller {
     /// What was counted when the window began.
     mark: Option<Counters>,
     settling: bool,
+    /// Whether the loop was elsewhere before.
+    is_back: bool,
     trial: Option<Trial>,
     /// By way.
     refused: [Option<Refused>; 4],
-    /// For how many windows the loop has not waited.
-    content: u32,
+    /// Since when the loop has not waited.
+    content_ns: Option<u64>,
+    /// How long that must last before workers are parked.
+    patience: u64,
+    /// Whether workers are parked that were taken for too many.
+    has_parked: bool,
+    /// Whether the last change of workers that was kept was for more.
+    grew: Option<bool>,
+    /// Until when nothing is tried, and for how long that is the next time.
+    rests_until: u64,
+    rest: u64,
     stays: String,
     changes: VecDeque<Change>,
     changed: u64,
@@ -98,9 +119,15 @@ impl Controller {
             setting: start,
             mark: None,
             settling: false,
+            is_back: false,
             trial: None,
             refused: [None; 4],
-            content: 0,
+            content_ns: None,
+            patience: PATIENCE,
+            has_parked: false,
+            grew: None,
+            rests_until: 0,
+            rest: REST,
             stays: "nothing has been measured yet".into(),
             changes: VecDeque::new(),
             changed: 0,
@@ -144,12 +171,15 @@ impl Controller {
         if is_nothing || now.absences != mark.absences {
             // Nobody wants anything, or did not for a while: this time is part of no window.
             self.mark = Some(*now);
+            (self.settling, self.is_back) = (true, true);
             return None;
         }
         if self.settling {
-            let is_over = window.elapsed_ns >= SETTLED || window.batches > 0;
+            // A loop that was elsewhere finds batches ready, the more the further was read ahead.
+            let ready = if self.is_back { self.setting.prefetch as u64 } else { 0 };
+            let is_over = window.elapsed_ns >= SETTLED || window.batches > ready;
             if window.elapsed_ns >= SETTLE && is_over {
-                self.settling = false;
+                (self.settling, self.is_back) = (false, false);
                 self.mark = Some(*now);
             }
             return None;
@@ -168,6 +198,10 @@ impl Controller {
 
     fn is_enough(&self, window: &Window) -> bool {
         let workers = self.setting.workers as u64;
+        let is_further = self.trial.is_some_and(|trial| trial.way == Way::Further);
+        if is_further && window.elapsed_ns < LONGEST && window.batches < DELIVERIES {
+            return false;
+        }
         let samples = match window.elapsed_ns {
             ..WINDOW => return false,
             WINDOW..LONG => SAMPLES.max(4 * workers),
@@ -179,32 +213,46 @@ impl Controller {
 
     /// Whether a trial is kept; else what is returned to.
     fn judge(&mut self, trial: Trial, window: &Window, now_ns: u64) -> Option<Setting> {
-        let gain = window.rate / trial.rate.max(f64::MIN_POSITIVE) - 1.0;
+        // Who may read further ahead makes more for a while whatever comes of it, so what is delivered counts there.
+        let (before, after) = match (trial.way, trial.delivered, window.delivered) {
+            (Way::Further, Some(before), Some(after)) => (before, after),
+            _ => (trial.rate, window.rate),
+        };
+        let gain = after / before.max(f64::MIN_POSITIVE) - 1.0;
         let is_kept = match trial.way {
             Way::More | Way::Further => gain >= GAIN || window.wait < CONTENT,
             Way::ToCores => gain >= -GAIN / 2.0,
             Way::Fewer => window.wait <= WAITS,
         };
         if is_kept {
+            self.has_parked |= trial.way == Way::Fewer;
+            if self.setting.workers != trial.before.workers {
+                let grew = self.setting.workers > trial.before.workers;
+                if self.grew.replace(grew) == Some(!grew) {
+                    self.step_back(now_ns);
+                }
+            }
             return None;
+        }
+        self.step_back(now_ns);
+        if trial.way == Way::Fewer {
+            self.patience = (2 * self.patience).min(LONGEST_PATIENCE);
         }
         let target = match trial.way {
             Way::Further => self.setting.prefetch,
             Way::More | Way::ToCores | Way::Fewer => self.setting.workers,
         };
         let backoff = match self.refused[trial.way as usize] {
-            // Refused before, for the same work.
-            Some(last) if !last.is_other_work(trial.rate) => match now_ns >= last.retry_ns {
-                true => (2 * last.backoff).min(LONGEST_BACKOFF),
-                false => last.backoff,
-            },
-            _ => BACKOFF,
+            // Half-way to what was refused: that is part of the same step back.
+            Some(last) if now_ns < last.retry_ns(trial.rate) => last.backoff,
+            Some(last) => (2 * last.backoff).min(LONGEST_BACKOFF),
+            None => BACKOFF,
         };
         self.refused[trial.way as usize] = Some(Refused {
             target,
             was_worse: gain < -GAIN,
             rate: trial.rate,
-            retry_ns: now_ns.saturating_add(backoff),
+            at_ns: now_ns,
             backoff,
         });
         let why = match trial.way {
@@ -215,14 +263,24 @@ impl Controller {
         Some(self.change(trial.before, why, now_ns))
     }
 
+    /// Something was undone, at once or later: the next trial waits, ever longer.
+    fn step_back(&mut self, now_ns: u64) {
+        self.rests_until = now_ns + self.rest;
+        self.rest = (2 * self.rest).min(LONGEST_REST);
+    }
+
     fn choose(&mut self, window: &Window, now_ns: u64) -> Option<Setting> {
         if window.wait < CONTENT {
-            self.content += 1;
+            self.content_ns.get_or_insert(now_ns.saturating_sub(window.elapsed_ns));
             return self.park(window, now_ns);
         }
-        self.content = 0;
+        self.content_ns = None;
         if window.wait <= WAITS {
             self.stays = format!("the loop waits only {:.1} % of its time", 100.0 * window.wait);
+            return None;
+        }
+        if now_ns < self.rests_until {
+            self.stays = "the last change was a step back: the next waits".into();
             return None;
         }
         let chosen = self.to_cores(window, now_ns);
@@ -231,17 +289,22 @@ impl Controller {
         self.try_out(way, to, why, window, now_ns)
     }
 
-    /// As many workers as cores, if there are more and they compute.
+    /// As many workers as the cores serve, if there are more and they stand in line.
     fn to_cores(&self, window: &Window, now_ns: u64) -> Option<(Way, Setting, String)> {
         let Bounds { cores, workers, .. } = self.bounds;
-        let each = window.cores?.each;
-        let is_crowd = self.setting.workers > cores && each > 0.8 && window.idle < IDLE;
+        let Cores { each, had, .. } = window.cores?;
+        let awake = (1.0 - window.idle) * self.setting.workers as f64;
+        // What one would want of a core if it stood in line for none; half more where they wait for something else.
+        let alone = had / (had + 1.0 - each).max(0.001);
+        let spare = if alone > 0.8 { 1.0 } else { 1.5 };
+        let serves = (spare * cores as f64 / alone.max(0.001) - 0.2).ceil() as usize;
+        let is_crowd = each > 0.8 && awake > 1.2 * cores as f64 && self.setting.workers > serves;
         workers.filter(|_| is_crowd && !self.is_refused(Way::ToCores, window, now_ns))?;
         let why = format!(
-            "{} workers want to compute all of their time, and there are {cores} cores",
+            "of {} workers {awake:.0} want to compute at a time, and there are {cores} cores",
             self.setting.workers
         );
-        Some((Way::ToCores, Setting { workers: cores, ..self.setting }, why))
+        Some((Way::ToCores, self.with_work_for(serves), why))
     }
 
     /// Twice the read-ahead, if workers sleep.
@@ -263,7 +326,7 @@ impl Controller {
 
     /// More workers, if cores are free or workers need none.
     fn more(&mut self, window: &Window, now_ns: u64) -> Option<(Way, Setting, String)> {
-        let Setting { workers, prefetch } = self.setting;
+        let Setting { workers, .. } = self.setting;
         let waits = format!("the loop waits {:.0} % of its time", 100.0 * window.wait);
         let Some(most) = self.bounds.workers else {
             self.stays = format!("{waits}, and the number of workers is given");
@@ -301,10 +364,15 @@ impl Controller {
             };
             return None;
         }
-        // Work for each of them, and for those who are done with theirs.
-        let batches = 1 + (2 * target as u64).div_ceil(self.bounds.batch_size.max(1)) as usize;
+        Some((Way::More, self.with_work_for(target), why))
+    }
+
+    /// So many workers, and work ahead for each of them and for those who are done with theirs.
+    fn with_work_for(&self, workers: usize) -> Setting {
+        let Setting { prefetch, .. } = self.setting;
+        let batches = 1 + (2 * workers as u64).div_ceil(self.bounds.batch_size.max(1)) as usize;
         let enough = self.bounds.prefetch.map_or(prefetch, |most| prefetch.max(batches.min(most)));
-        Some((Way::More, Setting { workers: target, prefetch: enough }, why))
+        Setting { workers, prefetch: enough }
     }
 
     /// How many workers the cores serve, going up in steps, and why; or why no more.
@@ -314,7 +382,10 @@ impl Controller {
         let all = self.bounds.cores as f64;
         if each >= COMPUTES {
             let about = format!("{:.1} of {all} cores are wanted", used + queued);
-            let more = ((all - used - queued) / each + 0.2).floor();
+            let free = all - used - queued;
+            // One more where the rest of a core is too little for it, but those there are do not always compute.
+            let least = if each < 0.95 && free > 0.05 * all { 1.0 } else { 0.0 };
+            let more = (free / each + 0.2).floor().max(least);
             if more < 1.0 {
                 return Err(format!("no core is free for another worker: {about}"));
             }
@@ -322,8 +393,8 @@ impl Controller {
         }
         // Those who wait for something else leave room for others. That somebody of another process is before them now and
         // then says nothing about how many the cores serve.
-        let serves = all / had.max(0.001);
-        if all - used < 0.1 * all || serves < (workers + 1) as f64 {
+        let serves = (all / had.max(0.001)).ceil();
+        if all - used < 0.05 * all || serves < (workers + 1) as f64 {
             return Err(format!(
                 "{used:.1} of {all} cores are used: none is free for more workers"
             ));
@@ -340,23 +411,24 @@ impl Controller {
         let workers = self.setting.workers;
         // A third more than work, for what is uneven.
         let needed = ((1.0 - window.idle) * workers as f64 * 4.0 / 3.0).ceil().max(1.0) as usize;
-        let is_surplus = self.content >= PATIENCE && 4 * needed <= 3 * workers;
+        let content_ns = self.content_ns.map_or(0, |since| now_ns.saturating_sub(since));
+        let is_surplus = content_ns >= self.patience && 4 * needed <= 3 * workers;
         self.bounds.workers.filter(|_| is_surplus)?;
-        if self.is_refused(Way::Fewer, window, now_ns) {
+        if now_ns < self.rests_until || self.is_refused(Way::Fewer, window, now_ns) {
             return None;
         }
         let why = format!(
             "the loop does not wait, and the workers sleep {:.0} % of the time",
             100.0 * window.idle
         );
-        self.content = 0;
+        self.content_ns = None;
         let to = Setting { workers: needed, ..self.setting };
         self.try_out(Way::Fewer, to, why, window, now_ns)
     }
 
     fn is_refused(&self, way: Way, window: &Window, now_ns: u64) -> bool {
         let last = self.refused[way as usize];
-        last.is_some_and(|last| now_ns < last.retry_ns && !last.is_other_work(window.rate))
+        last.is_some_and(|last| now_ns < last.retry_ns(window.rate))
     }
 
     fn try_out(
@@ -367,7 +439,12 @@ impl Controller {
         window: &Window,
         now_ns: u64,
     ) -> Option<Setting> {
-        self.trial = Some(Trial { way, before: self.setting, rate: window.rate });
+        if to.workers > self.setting.workers && std::mem::take(&mut self.has_parked) {
+            // They are needed after all: the next time it is waited twice as long.
+            self.patience = (2 * self.patience).min(LONGEST_PATIENCE);
+        }
+        let Window { rate, delivered, .. } = *window;
+        self.trial = Some(Trial { way, before: self.setting, rate, delivered });
         self.stays = "a change is being tried".into();
         Some(self.change(to, why, now_ns))
     }
@@ -385,9 +462,11 @@ impl Controller {
 }
 
 impl Refused {
-    /// Whether the work, or the loop, is not what it was.
-    fn is_other_work(&self, rate: f64) -> bool {
+    /// When it may be tried again, at this rate: sooner if the work, or the loop, is not what it was.
+    fn retry_ns(&self, rate: f64) -> u64 {
         let ratio = rate / self.rate.max(f64::MIN_POSITIVE);
-        !(1.0 / CHANGED..=CHANGED).contains(&ratio)
+        let is_same = (1.0 / CHANGED..=CHANGED).contains(&ratio);
+        let sooner = (self.backoff / OTHER_WORK).min(OTHER_WORK_LONGEST);
+        self.at_ns + if is_same { self.backoff } else { sooner }
     }
 }

@@ -53,14 +53,16 @@ impl Paper {
         let most = by_workers.min(by_cores).min(by_lock) / (1.0 + 0.02 * (crowd - 1.0));
         let rate = most.min(1.0 / self.step.max(1e-9));
         let busy = (rate * alone * crowd / setting.workers as f64).min(1.0);
-        let busy = if rate < most { busy } else { overlap.min(workers / setting.workers as f64) };
+        // A sample's time at its worker: what is not waiting for something else is wanting a core.
+        let wall = (setting.workers as f64 * busy / rate).max(alone);
+        let is_lock = by_lock < by_workers.min(by_cores);
+        let wants = if is_lock { self.compute + self.alone } else { wall - self.wait };
+        let each = wants / wall;
         Speed {
             rate,
             wait: 1.0 - rate * self.step,
             idle: 1.0 - busy,
-            each: ((self.compute + if self.wait > 0.0 { 0.0 } else { self.alone }) * crowd / alone)
-                .min(1.0)
-                .min(if by_lock < by_workers { self.compute / alone } else { 1.0 }),
+            each,
             used: (rate * (self.compute + self.alone)).min(self.cores),
         }
     }
@@ -77,6 +79,8 @@ struct Run {
     controller: Controller,
     setting: Setting,
     counters: Counters,
+    batch_size: u64,
+    made: f64,
     /// How many times the setting has changed.
     changes: usize,
 }
@@ -84,7 +88,8 @@ struct Run {
 impl Run {
     fn new(bounds: Bounds, start: Setting) -> Run {
         let counters = Counters { processor: Some(Processor::default()), ..Counters::default() };
-        Run { controller: Controller::new(bounds, start), setting: start, counters, changes: 0 }
+        let (controller, batch_size) = (Controller::new(bounds, start), bounds.batch_size);
+        Run { controller, setting: start, counters, batch_size, made: 0.0, changes: 0 }
     }
 
     fn of(paper: &Paper, start: Setting) -> Run {
@@ -104,8 +109,14 @@ impl Run {
             let asked = workers.min(8);
             let (tick, counters) = (0.1 * SECOND, &mut self.counters);
             counters.now_ns += tick as u64;
-            counters.samples += (now.rate * 0.1 * noise()).round() as u64;
+            // Parts of a sample are counted when it is whole.
+            self.made += now.rate * 0.1 * noise();
+            let made = self.made as u64;
+            self.made -= made as f64;
+            counters.samples += made;
             counters.batches += 1;
+            (counters.delivered, counters.delivered_ns) =
+                (counters.delivered + made, counters.now_ns);
             counters.wait_ns += (now.wait.max(0.0) * tick) as u64;
             counters.full_ns += (now.idle.max(0.0) * tick * workers as f64) as u64;
             let processor = counters.processor.as_mut().expect("Linux tells");
@@ -114,19 +125,39 @@ impl Run {
             // What was counted of other workers is not compared.
             let fresh = processor.workers != asked;
             processor.workers = asked;
-            processor.on_core_ns += (now.each * busy) as u64;
+            // What they want and do not get, they stand in line for.
+            let had = (now.used / (workers as f64 * (1.0 - now.idle)).max(1e-9)).min(now.each);
+            processor.on_core_ns += (had * busy) as u64;
+            processor.queued_ns += ((now.each - had) * busy) as u64;
             if fresh {
-                processor.on_core_ns = 0;
+                (processor.on_core_ns, processor.queued_ns) = (0, 0);
             }
             if counters.now_ns >= self.controller.due_ns()
                 && let Some(to) = self.controller.look(counters)
             {
                 assert_ne!(to, self.setting, "a change changes something");
+                // What is read further ahead is made once, whatever comes of it.
+                let further = to.prefetch.saturating_sub(self.setting.prefetch) as u64;
+                counters.samples += further * self.batch_size;
                 self.setting = to;
                 self.changes += 1;
             }
         }
     }
+}
+
+/// What was done, a line each.
+fn told(run: &Run) -> String {
+    let stats = run.controller.stats();
+    let changes = stats.changes.iter().map(|change| {
+        let Setting { workers, prefetch } = change.to;
+        format!(
+            "\n{:.1} s: {workers} workers, {prefetch} ahead: {}",
+            change.at_ns as f64 / SECOND,
+            change.why
+        )
+    });
+    changes.chain([format!("\n{}", stats.stays)]).collect()
 }
 
 fn bounds(cores: usize, batch_size: u64) -> Bounds {
@@ -145,7 +176,7 @@ fn images_get_as_many_workers_as_there_are_cores_and_no_more() {
         let images = Paper { cores, ..Paper::IMAGES };
         let mut run = Run::of(&images, WORST);
         run.on(15.0, |setting| images.speed(setting), quiet);
-        assert!(run.setting.workers <= cores as usize, "{:?}", run.controller.stats());
+        assert!(run.setting.workers <= cores as usize, "{}", told(&run));
         assert!(images.speed(run.setting).rate >= 0.95 * images.best());
     }
 }
@@ -155,7 +186,7 @@ fn samples_that_wait_get_many_workers() {
     let sleep = Paper { compute: 0.0001, wait: 0.010, ..Paper::IMAGES };
     let mut run = Run::of(&sleep, WORST);
     run.on(15.0, |setting| sleep.speed(setting), quiet);
-    assert!(sleep.speed(run.setting).rate >= 0.95 * sleep.best(), "{:?}", run.controller.stats());
+    assert!(sleep.speed(run.setting).rate >= 0.95 * sleep.best(), "{}", told(&run));
 }
 
 #[test]
@@ -163,7 +194,7 @@ fn workers_that_share_a_lock_are_not_multiplied() {
     let locked = Paper { compute: 0.0, alone: 0.005, ..Paper::IMAGES };
     let mut run = Run::of(&locked, WORST);
     run.on(60.0, |setting| locked.speed(setting), quiet);
-    assert!(run.setting.workers <= 4, "{:?}", run.controller.stats());
+    assert!(run.setting.workers <= 4, "{}", told(&run));
     assert!(locked.speed(run.setting).rate >= 0.95 * locked.best());
 }
 
@@ -171,7 +202,7 @@ fn workers_that_share_a_lock_are_not_multiplied() {
 fn workers_that_compute_are_parked_down_to_the_cores() {
     let mut run = Run::of(&Paper::IMAGES, Setting { workers: 16, prefetch: 4 });
     run.on(5.0, |setting| Paper::IMAGES.speed(setting), quiet);
-    assert_eq!(run.setting.workers, 2, "{:?}", run.controller.stats());
+    assert_eq!(run.setting.workers, 2, "{}", told(&run));
 }
 
 #[test]
@@ -180,7 +211,7 @@ fn a_slow_loop_gets_its_workers_parked_and_a_faster_one_gets_them_back() {
     let faster = Paper { step: 0.001, ..loop_bound };
     let mut run = Run::of(&loop_bound, Setting { workers: 32, prefetch: 4 });
     run.on(10.0, |setting| loop_bound.speed(setting), quiet);
-    assert!(run.setting.workers <= 8, "{:?}", run.controller.stats());
+    assert!(run.setting.workers <= 8, "{}", told(&run));
     assert!(loop_bound.speed(run.setting).rate >= 0.97 * loop_bound.best());
     run.on(10.0, |setting| faster.speed(setting), quiet);
     assert!(faster.speed(run.setting).rate >= 0.95 * faster.best(), "{:?}", run.setting);
@@ -194,7 +225,7 @@ fn samples_that_become_slower_get_more_workers_within_ten_seconds() {
     run.on(15.0, |setting| before.speed(setting), quiet);
     assert!(before.speed(run.setting).rate >= 0.95 * before.best());
     run.on(10.0, |setting| after.speed(setting), quiet);
-    assert!(after.speed(run.setting).rate >= 0.95 * after.best(), "{:?}", run.controller.stats());
+    assert!(after.speed(run.setting).rate >= 0.95 * after.best(), "{}", told(&run));
 }
 
 #[test]
@@ -206,8 +237,43 @@ fn what_is_good_is_left_alone() {
     ] {
         let mut run = Run::of(&paper, Setting { workers, prefetch: 4 });
         run.on(120.0, |setting| paper.speed(setting), quiet);
-        assert_eq!(run.changes, 0, "{:?}", run.controller.stats());
+        assert_eq!(run.changes, 0, "{}", told(&run));
     }
+}
+
+#[test]
+fn reading_further_ahead_is_kept_for_what_is_delivered_not_for_what_is_made() {
+    // Workers sleep half of the time, the loop waits, and nothing that is read ahead helps: one sample in a batch is slow.
+    let uneven = |setting: Setting| Speed {
+        rate: 1000.0,
+        wait: 0.9,
+        idle: if setting.prefetch > 40 { 0.2 } else { 0.5 },
+        each: 0.0,
+        used: 0.1,
+    };
+    let start = Setting { workers: 8, prefetch: 4 };
+    let mut run = Run::new(Bounds { workers: None, ..bounds(2, 64) }, start);
+    run.on(120.0, uneven, quiet);
+    assert_eq!(run.setting, start, "{}", told(&run));
+    assert!(run.changes <= 10, "{}", told(&run));
+}
+
+#[test]
+fn a_loop_that_comes_and_goes_gets_its_workers_parked_ever_more_rarely() {
+    let slow = Paper { wait: 0.010, compute: 0.0001, step: 0.004, ..Paper::IMAGES };
+    let fast = Paper { step: 0.0005, ..slow };
+    let mut run = Run::of(&slow, Setting { workers: 32, prefetch: 4 });
+    let mut changes = Vec::new();
+    for _ in 0..4 {
+        let before = run.changes;
+        for _ in 0..16 {
+            run.on(5.0, |setting| slow.speed(setting), quiet);
+            run.on(5.0, |setting| fast.speed(setting), quiet);
+        }
+        assert!(fast.speed(run.setting).rate >= 0.95 * fast.best(), "{:?}", run.setting);
+        changes.push(run.changes - before);
+    }
+    assert!(changes[0] <= 32 && changes[1..].iter().all(|some| *some <= 4), "{changes:?}");
 }
 
 #[test]
@@ -273,44 +339,102 @@ fn the_simulators_loaders_are_brought_to_95_per_cent_of_their_best() {
         let mut run = Run::new(bounds(2, 16), WORST);
         run.on(15.0, speed, quiet);
         let reached = speed(run.setting).rate;
-        assert!(reached >= 0.95 * best, "{reached} of {best}: {:?}", run.controller.stats());
+        assert!(reached >= 0.95 * best, "{reached} of {best}: {}", told(&run));
+    }
+}
+
+/// Loaders drawn at random: what samples compute, wait and hold a lock for, what the loop's step takes, cores.
+fn papers() -> impl Strategy<Value = Paper> {
+    let compute = 0.0001..0.05f64;
+    let wait = prop_oneof![Just(0.0), 0.001..0.1f64];
+    let alone = prop_oneof![Just(0.0), 0.0001..0.01f64];
+    let step = prop_oneof![Just(0.0), 0.0001..0.02f64];
+    let batch_size = prop_oneof![Just(1u64), Just(32), Just(256)];
+    (compute, wait, alone, step, 1u32..16, batch_size).prop_map(
+        |(compute, wait, alone, step, cores, batch_size)| Paper {
+            cores: f64::from(cores),
+            compute,
+            wait,
+            alone: if wait == 0.0 { 0.0 } else { alone },
+            step,
+            batch_size,
+        },
+    )
+}
+
+fn settings() -> impl Strategy<Value = Setting> {
+    (1usize..40, 1usize..9).prop_map(|(workers, prefetch)| Setting { workers, prefetch })
+}
+
+/// Factors within 2 % of 1.
+fn noise(seed: u64) -> impl FnMut() -> f64 {
+    let mut dice = seed | 1;
+    move || {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        0.98 + 0.04 * (dice % 1000) as f64 / 1000.0
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    // The same loaders in every run: one in some thousands may be at the edge of what is promised.
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(21),
+        ..ProptestConfig::default()
+    })]
 
-    /// Whatever is counted: bounds are kept, and what was tried in vain is tried ever more rarely.
+    /// Whatever is loaded and wherever it begins: it ends within 95 % of the best, and hardly moves any more.
     #[test]
-    fn bounds_are_kept_and_changes_become_rare(
-        compute in 0.0001..0.05f64,
-        wait in prop_oneof![Just(0.0), 0.001..0.1f64],
-        step in prop_oneof![Just(0.0), 0.0001..0.02f64],
-        cores in 1u32..16,
-        workers in 1usize..40,
-        prefetch in 1usize..9,
-        seed in any::<u64>(),
+    fn any_loader_is_brought_to_95_per_cent_of_its_best_by_few_changes(
+        paper in papers(), start in settings(), seed in any::<u64>()
     ) {
-        let cores = f64::from(cores);
-        let paper = Paper { cores, compute, wait, alone: 0.0, step, batch_size: 32 };
-        let (mut run, began) = (Run::of(&paper, Setting { workers, prefetch }), workers);
-        let mut dice = seed | 1;
-        let noise = || {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            0.98 + 0.04 * (dice % 1000) as f64 / 1000.0
-        };
-        run.on(120.0, |setting| paper.speed(setting), noise);
+        let mut run = Run::of(&paper, start);
+        run.on(60.0, |setting| paper.speed(setting), noise(seed));
+        let first = run.changes;
+        run.on(240.0, |setting| paper.speed(setting), noise(seed ^ 1));
         let Setting { workers, prefetch } = run.setting;
         prop_assert!((1..=64).contains(&workers) && (1..=64).contains(&prefetch));
-        prop_assert!(run.changes <= 60, "{} changes: {:?}", run.changes, run.controller.stats());
+        let stats = run.controller.stats();
+        prop_assert!(first <= 24, "{first} changes in a minute: {}", told(&run));
+        prop_assert!(run.changes - first <= 16, "{} changes later: {}", run.changes - first, told(&run));
+        // Not in the middle of a trial that will be taken back.
+        let kept = if stats.stays.contains("being tried") {
+            stats.changes.last().map_or(run.setting, |change| change.from)
+        } else {
+            run.setting
+        };
+        let (reached, best) = (paper.speed(kept).rate, paper.best());
+        prop_assert!(reached >= 0.95 * best, "{reached} of {best}: {kept:?} {}", told(&run));
         // Workers that only compute are never made more than the cores, not even to try it.
-        if wait == 0.0 {
-            let most = run.controller.stats().changes.iter().map(|change| change.to.workers).max();
-            prop_assert!(
-                most.unwrap_or(0) <= began.max(cores as usize), "{:?}", run.controller.stats()
-            );
+        if paper.wait == 0.0 {
+            let most = stats.changes.iter().map(|change| change.to.workers).max();
+            prop_assert!(most.unwrap_or(0) <= start.workers.max(paper.cores as usize), "{}", told(&run));
         }
+    }
+
+    /// A loader that is now this, now that, is changed no more often than every few seconds.
+    #[test]
+    fn a_loader_that_comes_and_goes_is_changed_rarely(
+        one in papers(),
+        other in papers(),
+        start in settings(),
+        seconds in 1u32..20,
+        seed in any::<u64>(),
+    ) {
+        let other = Paper { cores: one.cores, batch_size: one.batch_size, ..other };
+        let (mut run, mut dice) = (Run::of(&one, start), noise(seed));
+        let mut late = 0;
+        for round in 0..(600 / seconds) {
+            if round * seconds <= 300 {
+                late = run.changes;
+            }
+            let paper = if round % 2 == 0 { one } else { other };
+            run.on(f64::from(seconds), |setting| paper.speed(setting), &mut dice);
+        }
+        // In the second five minutes: a trial and its step back, then a rest of four seconds.
+        let changes = run.changes - late;
+        prop_assert!(changes <= 300 / 4 * 2, "{changes} changes: {}", told(&run));
     }
 }

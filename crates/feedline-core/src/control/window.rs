@@ -1,5 +1,8 @@
 //! What is counted, and what follows from two counts.
 
+/// A delivery not longer ago than this begins a stretch in which deliveries are counted.
+const FRESH_NS: u64 = 1_000_000_000;
+
 /// Sums since the loader was built.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Counters {
@@ -9,6 +12,9 @@ pub(crate) struct Counters {
     pub(crate) samples: u64,
     /// Batches delivered.
     pub(crate) batches: u64,
+    /// Samples in them, and when the last of them was taken.
+    pub(crate) delivered: u64,
+    pub(crate) delivered_ns: u64,
     /// Time the loop waited for batches, the wait that is under way included.
     pub(crate) wait_ns: u64,
     /// How often the loop was elsewhere for long.
@@ -40,8 +46,10 @@ pub(crate) struct Window {
     pub(crate) elapsed_ns: u64,
     pub(crate) samples: u64,
     pub(crate) batches: u64,
-    /// Samples per second.
+    /// Samples made per second.
     pub(crate) rate: f64,
+    /// Samples delivered per second, from one delivery to another; `None` if there were not two.
+    pub(crate) delivered: Option<f64>,
     /// The share of time that the loop waited.
     pub(crate) wait: f64,
     /// The share of the workers' time that they slept, for whatever reason.
@@ -88,11 +96,18 @@ impl Window {
             }
             _ => None,
         };
+        let between_ns = to.delivered_ns.saturating_sub(from.delivered_ns);
+        // One that was long ago was before the loop went elsewhere, or is too long ago to begin with.
+        let is_fresh = from.now_ns < from.delivered_ns + FRESH_NS;
+        let delivered = (is_fresh && between_ns > 0).then(|| {
+            to.delivered.saturating_sub(from.delivered) as f64 / (between_ns as f64 / 1e9)
+        });
         Window {
             elapsed_ns,
             samples,
             batches: to.batches.saturating_sub(from.batches),
             rate: samples as f64 / (elapsed / 1e9),
+            delivered,
             wait: share(from.wait_ns, to.wait_ns, elapsed),
             idle,
             cores,

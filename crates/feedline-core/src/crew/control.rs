@@ -57,7 +57,8 @@ fn counters(engine: &Engine) -> Counters {
     }
     let mut consumed = lock(&engine.consumption);
     consumed.fold();
-    counters.batches = consumed.batches;
+    (counters.batches, counters.delivered) = (consumed.batches, consumed.samples);
+    counters.delivered_ns = consumed.taken_ns;
     counters.wait_ns = consumed.waited_until(now_ns);
     counters.absences = consumed.absences_until(now_ns);
     drop(consumed);

@@ -54,6 +54,8 @@ pub(crate) struct Consumption {
     pub(crate) occupancy: TimeSeries,
     /// When the first epoch was begun.
     pub(crate) begun_ns: Option<u64>,
+    /// When the last batch that was counted was taken.
+    pub(crate) taken_ns: u64,
     /// When the last batch was handed out; `None` between epochs.
     pub(crate) left_at_ns: Option<u64>,
     /// Since when it waits for the next batch, though it may have looked after other things in between; `None` while it does not.
@@ -97,6 +99,7 @@ impl Consumption {
             recent: Vec::with_capacity(RECENT),
             occupancy: TimeSeries::new(),
             begun_ns: None,
+            taken_ns: 0,
             left_at_ns: None,
             asked_at_ns: None,
             steps: 0,
@@ -177,6 +180,7 @@ impl Consumption {
             self.recent.push(times);
         }
         self.batches += 1;
+        self.taken_ns = taken_ns;
         self.samples += samples;
         self.bytes += bytes;
         self.occupancy.push(left_ns, shelved as u64);

@@ -240,5 +240,7 @@ def test_what_cannot_be_divided_is_refused():
     )()
     with pytest.raises(TypeError, match="sampler must be a sequence of indices here, got Draws"):
         feedline.ray.Loader(feedline.arrays(np.arange(3)), sampler=sampler)
+    with pytest.raises(ValueError, match="16777217 samples"):
+        feedline.ray.Loader(feedline.arrays(np.zeros(2**24 + 1, np.uint8)))
     with pytest.raises(ValueError, match="num_loaders"):
         feedline.ray.Loader(feedline.arrays(np.arange(3)), num_loaders=0)
