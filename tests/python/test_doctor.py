@@ -401,7 +401,8 @@ def test_a_script_of_which_a_worker_dies_is_told_about(doctor):
     """
     code, out, err = doctor(source)
     assert (code, out) == (3, "")
-    assert "died of RuntimeError" in err
+    # Of what, depends on who notices first: torch's handler, or whoever reads from the worker.
+    assert "error: train.py died of " in err
 
 
 def test_a_loop_that_forks_is_watched_and_its_child_too_ends(doctor):
