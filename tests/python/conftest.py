@@ -32,12 +32,6 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.timeout(least), append=False)
 
 
-def pytest_runtest_teardown(item):
-    """Keep JAX out of processes that fork workers: see `test_handover_jax.py`."""
-    if "jax" in sys.modules and item.path.name != "jax_handover.py":
-        pytest.fail("this test, or one before it, has imported JAX into the process of all tests")
-
-
 @pytest.fixture
 def program(tmp_path):
     """Run a Python program in a process of its own; what it leaves behind goes to `tmp_path`."""

@@ -107,6 +107,10 @@ def test_batches_are_those_of_torchs_workers(mode, function, pause):
         assert_equal(list(loader), theirs)
 
 
+def as_lists(samples):
+    return [list(sample) for sample in samples]
+
+
 @modes
 @pytest.mark.parametrize(
     "settings",
@@ -117,7 +121,7 @@ def test_batches_are_those_of_torchs_workers(mode, function, pause):
         {"batch_size": 8, "collate_fn": list},
         {
             "batch_size": 8,
-            "collate_fn": collate_anywhere(lambda samples: [list(s) for s in samples]),
+            "collate_fn": collate_anywhere(as_lists),
         },
         {"batch_sampler": [[3, 1], [0, 36, 2, 2, 5], [7]]},
         {"batch_size": 37},

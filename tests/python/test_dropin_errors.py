@@ -132,12 +132,13 @@ def test_more_errors_than_allowed_are_raised(settings):
         next(batches)
 
 
+class Ragged(Picky):
+    def __getitem__(self, index):
+        return torch.zeros(200 + (index == 7))
+
+
 @how
 def test_errors_of_collation_are_raised_in_any_case(settings):
-    class Ragged(Picky):
-        def __getitem__(self, index):
-            return torch.zeros(200 + (index == 7))
-
     loader = DataLoader(Ragged(), batch_size=5, on_error="skip", **settings)
     batches = iter(loader)
     next(batches)
