@@ -259,8 +259,8 @@ def main(folder):
     pathlib.Path(folder, f"rank-{rank}.json").write_text(json.dumps(answers))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
-    # Without the interpreter's end: modules of all frameworks still hold groups, whose threads end with it,
-    # and once in some sixty runs torch aborted there, after everything was written.
+    # Without the interpreter's end: modules of all frameworks still hold groups, whose threads end
+    # with it, and once in some sixty runs the process aborted there, after everything was written.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
