@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::stretches::Stretches;
 
 /// How many extents are looked back on.
-const SPAN: u32 = 64;
+const SPAN: u32 = 256;
 
 /// See the module.
 #[derive(Debug)]
