@@ -120,6 +120,8 @@ def test_workers_that_never_start_are_given_up():
         next(iter(loader))
 
 
+# torch's handler raises wherever the main thread is, so also where nobody can catch it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_by_default_a_death_is_torchs_error(tmp_path):
     loader = DataLoader(Deadly(tmp_path, {5}), batch_size=4, num_workers=2, assignment="dynamic")
     with pytest.raises(RuntimeError, match=r"exited unexpectedly|is killed by signal"):
