@@ -254,7 +254,8 @@ def against(bench: Bench, kind: Kind) -> None:
     )
     stats = loader.stats()
     print(loader.explain())
-    print(f"peak of what is not delivered: {stats['memory']['peak'] / BUDGET:.2f} of the budget\n")
+    peak = stats["memory"]["peak"] / BUDGET
+    bench.require("peak of what is not delivered, of the budget", peak, at_most=1.05)
 
 
 def still(bench: Bench) -> None:
@@ -300,10 +301,9 @@ def changes(bench: Bench) -> None:
             auto.take(seconds if bench.quick else AGAIN)
             rate = auto.take(3 * seconds)
             ideal = min(kind.batch / later[1], 64 / later[0])
-            print(
-                f"{name}: {rate:.0f} samples/s after {AGAIN:.0f} s, {rate / ideal:.0%} of what "
-                f"the loop and 64 workers could have; {loader.num_workers} workers"
-            )
+            print(f"{name}: {rate:.0f} samples/s, {loader.num_workers} workers")
+            what = f"{name}, after {AGAIN:.0f} s, of what the loop or 64 workers allow"
+            bench.require(what, rate / ideal, at_least=0.95)
             loader.close()
             Sleepy.seconds = 0.010
 

@@ -55,6 +55,8 @@ class Bench:
         self.quick: bool = arguments.quick
         self._strict: bool = arguments.strict
         self._held: list[Comparison] = []
+        # Whether each figure that no contest gives is within its bound.
+        self._figures: list[bool] = []
         arguments.out.mkdir(parents=True, exist_ok=True)
         self._record = arguments.out / f"{name}.jsonl"
         self._record.unlink(missing_ok=True)
@@ -93,10 +95,25 @@ class Bench:
         found = self.hold(title, sides, rounds=3)
         return max(found.data["sides"], key=lambda side: side["rate"]["median"])["name"]
 
+    def require(
+        self,
+        what: str,
+        value: float,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> None:
+        """Print a figure that no contest gives, and whether it is within a bound."""
+        met = (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
+        bound = f">= {at_least}" if at_least is not None else f"<= {at_most}"
+        print(f"required: {what} {bound}: {value:.3f}, {'reached' if met else 'NOT REACHED'}")
+        self._figures.append(met)
+
     def close(self) -> None:
         """Say how it went, and end the program."""
-        verdicts = [verdict for found in self._held for verdict in found.data["verdicts"]]
-        reached = sum(verdict["met"] for verdict in verdicts)
+        verdicts = [verdict["met"] for found in self._held for verdict in found.data["verdicts"]]
+        verdicts += self._figures
+        reached = sum(verdicts)
         print(f"{reached} of {len(verdicts)} requirements reached")
         differ = any(found.data["disagreements"] for found in self._held)
         sys.exit(differ or (self._strict and reached < len(verdicts)))

@@ -11,6 +11,7 @@ from typing_extensions import Buffer
 __all__ = [
     "__version__",
     "Array",
+    "Controller",
     "Measures",
     "NativeBatchSampler",
     "NativeContest",
@@ -126,6 +127,59 @@ class Array:
     def shape(self, /) -> tuple[int, ...]:
         """
         The shape.
+        """
+
+@final
+class Controller:
+    """
+    Decides how many workers work and how far they read ahead, by what is counted.
+    """
+    def __new__(
+        cls,
+        /,
+        *,
+        cores: SupportsIndex,
+        batch_size: SupportsIndex,
+        workers: SupportsIndex,
+        prefetch: SupportsIndex,
+        most_workers: SupportsIndex | None = None,
+        most_prefetch: SupportsIndex | None = None,
+    ) -> Controller:
+        """
+        Begins with a setting; what has no `most` is fixed.
+        """
+    def at_most(
+        self, /, *, workers: SupportsIndex | None = None, prefetch: SupportsIndex | None = None
+    ) -> None:
+        """
+        No more workers than these are to be had, or no more batches fit.
+        """
+    @property
+    def due_ns(self, /) -> int:
+        """
+        When it wants to be told again, in nanoseconds of the counters' clock.
+        """
+    def json(self, /) -> str:
+        """
+        What it is at, what it did and why, as JSON.
+        """
+    def look(
+        self,
+        /,
+        *,
+        now_ns: SupportsIndex,
+        samples: SupportsIndex,
+        batches: SupportsIndex,
+        delivered: SupportsIndex,
+        delivered_ns: SupportsIndex,
+        wait_ns: SupportsIndex,
+        absences: SupportsIndex,
+        full_ns: SupportsIndex,
+        starved_ns: SupportsIndex,
+        processor: tuple[SupportsIndex, SupportsIndex, SupportsIndex, SupportsIndex] | None = None,
+    ) -> tuple[int, int] | None:
+        """
+        Says what has been counted. Returns the number of workers and of batches read ahead from now on, if they are others.
         """
 
 @final

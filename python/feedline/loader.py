@@ -96,10 +96,12 @@ class Loader(Generic[Batch]):
     seed
         What every random decision depends on.
     num_workers
-        Threads that make samples. ``None``: one less than the cores this process may use, at least
-        one. 0: the caller makes them. ``"auto"`` (or `feedline.Auto`): a controller adds threads
-        while it measures that this is faster, never more that compute than there are cores, and
-        parks those that the loop does not need; `stats` and `explain` say what it did, and why.
+        Threads that make samples. ``"auto"`` (or `feedline.Auto`), which ``None`` is, too: a
+        controller begins with one less than the cores this process may use, at least one, adds
+        threads while it measures that this is faster, never more that compute than there are cores,
+        and parks those that the loop does not need; `stats` and `explain` say what it did, and why.
+        With `io_workers`, or a `policy` that binds work to workers, ``None`` stays where it begins.
+        0: the caller makes the samples.
     drop_last
         Leave out the last batch if it is short.
     pad_last
@@ -112,13 +114,14 @@ class Loader(Generic[Batch]):
         With ``order="ready"``: how many batches' worth of samples may be begun beyond the oldest
         that is not done.
     prefetch
-        How many batches may be begun ahead. ``None``: 4, or the number of workers if that is more;
-        fewer where they would take over 96 MiB (but 2, and enough to keep all workers busy),
-        unless `memory` is given. Where that leaves 2, the batch in your hands is one of them,
-        unless workers are many for so few samples. Batches that cost little (up to a tenth of a
-        millisecond, and some kilobytes) are begun up to 16 times as many, at most an epoch ahead.
-        Say how many if the data changes between epochs. ``"auto"`` (or `feedline.Auto`): a
-        controller reads further ahead while it measures that this is faster, within `memory`.
+        How many batches may be begun ahead. ``"auto"`` (or `feedline.Auto`): a controller reads
+        further ahead while it measures that this is faster, within `memory`. ``None``: the same,
+        where one decides about `num_workers`, too. It begins with, and otherwise ``None`` is: 4, or
+        the number of workers if that is more; fewer where they would take over 96 MiB (but 2, and
+        enough to keep all workers busy), unless `memory` is given. Where that leaves 2, the batch
+        in your hands is one of them, unless workers are many for so few samples. Batches that cost
+        little (up to a tenth of a millisecond, and some kilobytes) are begun up to 16 times as
+        many, at most an epoch ahead. Say how many if the data changes between epochs.
     memory
         Bytes that everything not yet delivered may take, as a number or such as ``"500MiB"``:
         batches, values of varying length, loaded bytes, idle blocks. Besides, each worker has the

@@ -54,9 +54,30 @@ def test_workers_that_wait_become_more_and_stats_say_why():
     assert "The controller is at" in loader.explain()
 
 
-def test_without_auto_there_is_no_controller():
-    loader = feedline.Loader(feedline.arrays(np.arange(8)), num_workers=2)
+def test_where_nothing_is_said_a_controller_decides_about_workers_and_read_ahead():
+    numbers = feedline.arrays(np.arange(200)).map(slow)
+    loader = feedline.Loader(numbers, batch_size=8, prefetch=Auto(start=1))
+    assert loader.stats()["control"]["most_workers"] >= 64
+    silent = feedline.Loader(numbers, batch_size=8).stats()["control"]
+    assert silent == feedline.Loader(numbers, batch_size=8, prefetch="auto").stats()["control"]
+    assert silent["most_prefetch"] >= 64
+    assert batches() == batches(num_workers=0)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"num_workers": 2}, {"num_workers": 0}, {"io_workers": 2}, {"policy": "block"}]
+)
+def test_without_auto_there_is_no_controller(settings):
+    loader = feedline.Loader(feedline.arrays(np.arange(8)), **settings)
     assert loader.stats()["control"] is None
+    usual = max(1, feedline._feedline.usable_cores() - 1)
+    assert loader.num_workers == settings.get("num_workers", usual)
+
+
+def test_a_read_ahead_that_is_given_stays_where_workers_are_left_open():
+    loader = feedline.Loader(feedline.arrays(np.arange(8)), prefetch=3)
+    control = loader.stats()["control"]
+    assert (control["setting"]["prefetch"], control["most_prefetch"]) == (3, 3)
 
 
 def test_a_copy_has_a_controller_with_the_same_bounds():

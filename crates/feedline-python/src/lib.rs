@@ -34,6 +34,7 @@ mod batch_function;
 mod call;
 mod closing;
 mod contest;
+mod control;
 mod describe;
 mod dlpack;
 mod encoded;
@@ -84,6 +85,8 @@ pub mod _feedline {
     use crate::closing::close_all;
     #[pymodule_export]
     use crate::contest::{NativeContest, NativeDigest};
+    #[pymodule_export]
+    use crate::control::Controller;
     #[pymodule_export]
     use crate::encoded::{expand_braces, open_tar};
     #[pymodule_export]

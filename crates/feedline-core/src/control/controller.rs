@@ -34,20 +34,22 @@ const LONGEST_REST: u64 = 4_000 * MILLISECOND;
 /// What was refused is tried with other work after this part of its waiting time, and after this time in any case.
 const OTHER_WORK: u64 = 16;
 const OTHER_WORK_LONGEST: u64 = 4_000 * MILLISECOND;
+/// Of so many kinds of work it is known what was refused with them: of a loop that comes and goes, of both.
+const WORKS: usize = 4;
 /// How many changes are kept.
 const KEPT: usize = 64;
 
 /// What the controller may do.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Cores that this process may use.
-    pub(crate) cores: usize,
+    pub cores: usize,
     /// Whether it decides how many workers there are, and how many at most.
-    pub(crate) workers: Option<usize>,
+    pub workers: Option<usize>,
     /// Whether it decides how far they read ahead, and how far at most.
-    pub(crate) prefetch: Option<usize>,
+    pub prefetch: Option<usize>,
     /// Samples of a batch.
-    pub(crate) batch_size: u64,
+    pub batch_size: u64,
 }
 
 /// Which way a trial goes.
@@ -85,7 +87,7 @@ struct Refused {
 }
 
 /// Decides how many workers work and how far they read ahead.
-pub(crate) struct Controller {
+pub struct Controller {
     bounds: Bounds,
     setting: Setting,
     /// What was counted when the window began.
@@ -94,14 +96,17 @@ pub(crate) struct Controller {
     /// Whether the loop was elsewhere before.
     is_back: bool,
     trial: Option<Trial>,
-    /// By way.
-    refused: [Option<Refused>; 4],
+    /// By way, of the last works.
+    refused: [Vec<Refused>; 4],
     /// Since when the loop has not waited.
     content_ns: Option<u64>,
     /// How long that must last before workers are parked.
     patience: u64,
-    /// Whether workers are parked that were taken for too many.
-    has_parked: bool,
+    /// As what workers were parked that have not been needed since.
+    parked: Option<Way>,
+    /// Until when workers beyond the cores are borne, and for how long the next time.
+    bears_until: u64,
+    bears: u64,
     /// Whether the last change of workers that was kept was for more.
     grew: Option<bool>,
     /// Until when nothing is tried, and for how long that is the next time.
@@ -113,7 +118,9 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    pub(crate) fn new(bounds: Bounds, start: Setting) -> Controller {
+    /// Begins with a setting of at least one worker and one batch.
+    #[must_use]
+    pub fn new(bounds: Bounds, start: Setting) -> Controller {
         Controller {
             bounds,
             setting: start,
@@ -121,10 +128,12 @@ impl Controller {
             settling: false,
             is_back: false,
             trial: None,
-            refused: [None; 4],
+            refused: Default::default(),
             content_ns: None,
             patience: PATIENCE,
-            has_parked: false,
+            parked: None,
+            bears_until: 0,
+            bears: BACKOFF,
             grew: None,
             rests_until: 0,
             rest: REST,
@@ -135,19 +144,29 @@ impl Controller {
     }
 
     /// When it wants to be told again, in nanoseconds of the counters' clock.
-    pub(crate) fn due_ns(&self) -> u64 {
+    #[must_use]
+    pub fn due_ns(&self) -> u64 {
         let pause = if self.settling { SETTLE } else { WINDOW };
         self.mark.map_or(0, |mark| mark.now_ns + pause)
     }
 
-    /// No more workers than these are to be had.
-    pub(crate) fn at_most(&mut self, workers: usize) {
-        self.bounds.workers = self.bounds.workers.map(|most| most.min(workers));
-        self.setting.workers = self.setting.workers.min(workers);
+    /// No more workers than these are to be had, or no more batches fit.
+    pub fn at_most(&mut self, workers: Option<usize>, prefetch: Option<usize>) {
+        let least = |most: Option<usize>, given: Option<usize>| match (most, given) {
+            (Some(most), Some(given)) => Some(most.min(given)),
+            _ => most,
+        };
+        self.bounds.workers = least(self.bounds.workers, workers);
+        self.bounds.prefetch = least(self.bounds.prefetch, prefetch);
+        let Setting { workers: now, prefetch: ahead } = self.setting;
+        self.setting.workers = now.min(workers.unwrap_or(now)).max(1);
+        self.setting.prefetch = ahead.min(prefetch.unwrap_or(ahead)).max(1);
         self.trial = None;
     }
 
-    pub(crate) fn stats(&self) -> ControlStats {
+    /// What it is at, what it did and why.
+    #[must_use]
+    pub fn stats(&self) -> ControlStats {
         ControlStats {
             setting: self.setting,
             most_workers: self.bounds.workers.unwrap_or(self.setting.workers),
@@ -160,7 +179,7 @@ impl Controller {
     }
 
     /// This is what has been counted. Returns what to do from now on, if it is something else.
-    pub(crate) fn look(&mut self, now: &Counters) -> Option<Setting> {
+    pub fn look(&mut self, now: &Counters) -> Option<Setting> {
         let Some(mark) = self.mark else {
             // Whatever is opened and learned at the start is part of no window.
             (self.mark, self.settling) = (Some(*now), true);
@@ -225,8 +244,10 @@ impl Controller {
             Way::Fewer => window.wait <= WAITS,
         };
         if is_kept {
-            self.has_parked |= trial.way == Way::Fewer;
             if self.setting.workers != trial.before.workers {
+                if matches!(trial.way, Way::Fewer | Way::ToCores) {
+                    self.parked = Some(trial.way);
+                }
                 let grew = self.setting.workers > trial.before.workers;
                 if self.grew.replace(grew) == Some(!grew) {
                     self.step_back(now_ns);
@@ -242,13 +263,18 @@ impl Controller {
             Way::Further => self.setting.prefetch,
             Way::More | Way::ToCores | Way::Fewer => self.setting.workers,
         };
-        let backoff = match self.refused[trial.way as usize] {
+        let refused = &mut self.refused[trial.way as usize];
+        let before = refused.iter().position(|last| last.is_of(trial.rate));
+        let backoff = match before.map(|place| refused.remove(place)) {
             // Half-way to what was refused: that is part of the same step back.
-            Some(last) if now_ns < last.retry_ns(trial.rate) => last.backoff,
+            Some(last) if now_ns < last.at_ns + last.backoff => last.backoff,
             Some(last) => (2 * last.backoff).min(LONGEST_BACKOFF),
             None => BACKOFF,
         };
-        self.refused[trial.way as usize] = Some(Refused {
+        if refused.len() == WORKS {
+            refused.remove(0);
+        }
+        refused.push(Refused {
             target,
             was_worse: gain < -GAIN,
             rate: trial.rate,
@@ -299,7 +325,8 @@ impl Controller {
         let spare = if alone > 0.8 { 1.0 } else { 1.5 };
         let serves = (spare * cores as f64 / alone.max(0.001) - 0.2).ceil() as usize;
         let is_crowd = each > 0.8 && awake > 1.2 * cores as f64 && self.setting.workers > serves;
-        workers.filter(|_| is_crowd && !self.is_refused(Way::ToCores, window, now_ns))?;
+        let may = now_ns >= self.bears_until && !self.is_refused(Way::ToCores, window, now_ns);
+        workers.filter(|_| is_crowd && may)?;
         let why = format!(
             "of {} workers {awake:.0} want to compute at a time, and there are {cores} cores",
             self.setting.workers
@@ -350,9 +377,7 @@ impl Controller {
             },
         };
         let mut target = target.min(most);
-        if self.is_refused(Way::More, window, now_ns)
-            && let Some(last) = self.refused[Way::More as usize]
-        {
+        if let Some(last) = self.refusal(Way::More, window, now_ns) {
             // Half-way, if so many were worse.
             let half = workers.midpoint(last.target);
             target = if last.was_worse { target.min(half) } else { workers };
@@ -427,8 +452,21 @@ impl Controller {
     }
 
     fn is_refused(&self, way: Way, window: &Window, now_ns: u64) -> bool {
-        let last = self.refused[way as usize];
-        last.is_some_and(|last| now_ns < last.retry_ns(window.rate))
+        self.refusal(way, window, now_ns).is_some()
+    }
+
+    /// What still speaks against a way: that it was refused with work of this speed, or just now with another.
+    fn refusal(&self, way: Way, window: &Window, now_ns: u64) -> Option<&Refused> {
+        let refused = &self.refused[way as usize];
+        let same = refused.iter().find(|last| last.is_of(window.rate));
+        let (last, pause) = match same {
+            Some(last) => (last, last.backoff),
+            None => {
+                let last = refused.last()?;
+                (last, (last.backoff / OTHER_WORK).min(OTHER_WORK_LONGEST))
+            }
+        };
+        (now_ns < last.at_ns + pause).then_some(last)
     }
 
     fn try_out(
@@ -439,9 +477,16 @@ impl Controller {
         window: &Window,
         now_ns: u64,
     ) -> Option<Setting> {
-        if to.workers > self.setting.workers && std::mem::take(&mut self.has_parked) {
-            // They are needed after all: the next time it is waited twice as long.
-            self.patience = (2 * self.patience).min(LONGEST_PATIENCE);
+        if to.workers > self.setting.workers {
+            // Those who were parked are needed after all: the next time it is waited twice as long.
+            match self.parked.take() {
+                Some(Way::Fewer) => self.patience = (2 * self.patience).min(LONGEST_PATIENCE),
+                Some(_) => {
+                    self.bears_until = now_ns + self.bears;
+                    self.bears = (2 * self.bears).min(LONGEST_PATIENCE);
+                }
+                None => {}
+            }
         }
         let Window { rate, delivered, .. } = *window;
         self.trial = Some(Trial { way, before: self.setting, rate, delivered });
@@ -462,11 +507,9 @@ impl Controller {
 }
 
 impl Refused {
-    /// When it may be tried again, at this rate: sooner if the work, or the loop, is not what it was.
-    fn retry_ns(&self, rate: f64) -> u64 {
+    /// Whether work of this rate is the one with which it was refused.
+    fn is_of(&self, rate: f64) -> bool {
         let ratio = rate / self.rate.max(f64::MIN_POSITIVE);
-        let is_same = (1.0 / CHANGED..=CHANGED).contains(&ratio);
-        let sooner = (self.backoff / OTHER_WORK).min(OTHER_WORK_LONGEST);
-        self.at_ns + if is_same { self.backoff } else { sooner }
+        (1.0 / CHANGED..=CHANGED).contains(&ratio)
     }
 }

@@ -27,11 +27,11 @@
 //!
 //! Every step back makes the next one rarer:
 //!
-//! * What was taken back is not tried again until `BACKOFF` has passed, which doubles each time; if the work has
-//!   changed by half meanwhile, until a sixteenth of that has, four seconds at most.
+//! * What was taken back is not tried again until `BACKOFF` has passed, which doubles each time. With work that is
+//!   another half as fast or as slow it is tried sooner, after a sixteenth of that, four seconds at most; what was
+//!   refused with each of the last four such works is remembered, so a loop that goes to and fro teaches both.
 //! * Workers are parked when the loop has not waited for a while, and that doubles each time parked workers were
-//!   needed after all. They come back at once.
-//!
+//!   needed after all. They come back at once. So it is with those that were parked because the cores did not serve them.
 //! * After a step back nothing is tried for half a second, then one, two, four.
 //!
 //! So of a loader that stays the same the number of changes grows with the logarithm of time, and of one that comes
@@ -43,9 +43,9 @@ mod limits;
 mod test;
 mod window;
 
-pub(crate) use controller::{Bounds, Controller};
+pub use controller::{Bounds, Controller};
 pub(crate) use limits::memory_limit;
-pub(crate) use window::{Counters, Processor};
+pub use window::{Counters, Processor};
 
 use serde::Serialize;
 

@@ -5,39 +5,40 @@ const FRESH_NS: u64 = 1_000_000_000;
 
 /// Sums since the loader was built.
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Counters {
+pub struct Counters {
     /// When they were read.
-    pub(crate) now_ns: u64,
+    pub now_ns: u64,
     /// Samples made.
-    pub(crate) samples: u64,
+    pub samples: u64,
     /// Batches delivered.
-    pub(crate) batches: u64,
-    /// Samples in them, and when the last of them was taken.
-    pub(crate) delivered: u64,
-    pub(crate) delivered_ns: u64,
+    pub batches: u64,
+    /// Samples in them.
+    pub delivered: u64,
+    /// When the last batch was taken.
+    pub delivered_ns: u64,
     /// Time the loop waited for batches, the wait that is under way included.
-    pub(crate) wait_ns: u64,
+    pub wait_ns: u64,
     /// How often the loop was elsewhere for long.
-    pub(crate) absences: u64,
+    pub absences: u64,
     /// Time that workers slept behind a full read-ahead, all together.
-    pub(crate) full_ns: u64,
+    pub full_ns: u64,
     /// Time that they slept because there was nothing to do.
-    pub(crate) starved_ns: u64,
+    pub starved_ns: u64,
     /// What the kernel knows of processor time; `None` where it does not tell.
-    pub(crate) processor: Option<Processor>,
+    pub processor: Option<Processor>,
 }
 
 /// Processor time.
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Processor {
+pub struct Processor {
     /// All of the process.
-    pub(crate) process_ns: u64,
+    pub process_ns: u64,
     /// How many workers the next two are of: the first ones.
-    pub(crate) workers: usize,
+    pub workers: usize,
     /// Time they were on a core.
-    pub(crate) on_core_ns: u64,
+    pub on_core_ns: u64,
     /// Time they stood in line for one.
-    pub(crate) queued_ns: u64,
+    pub queued_ns: u64,
 }
 
 /// A stretch of time without a change.

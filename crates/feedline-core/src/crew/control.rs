@@ -25,7 +25,7 @@ pub(super) fn control(engine: &Arc<Engine>, roll: &Arc<Roll>, pin: bool) {
             let worker = control.seats.hired();
             if hire(roll, engine, worker, Duty::Jobs, pin).is_err() {
                 // No thread is to be had: those who are there go on.
-                controller.at_most(worker);
+                controller.at_most(Some(worker), None);
                 break;
             }
             control.seats.hire();

@@ -127,8 +127,10 @@ impl LoaderBuilder {
         self
     }
 
-    /// Threads that make samples. Default: the cores this process may use, less one for the training
-    /// loop, at least one. With 0 the caller makes them.
+    /// Threads that make samples. Default: a controller decides, see [`auto_workers`](LoaderBuilder::auto_workers);
+    /// it begins with the cores this process may use, less one for the training loop, at least one. With
+    /// [`io_workers`](LoaderBuilder::io_workers), or a [`policy`](LoaderBuilder::policy) that binds work to workers,
+    /// it stays at that. With 0 the caller makes them.
     pub fn workers(mut self, threads: usize) -> Self {
         self.workers = Some(threads);
         self
@@ -168,7 +170,8 @@ impl LoaderBuilder {
     /// keep all workers busy; unless [`memory`](LoaderBuilder::memory) says how much they may take. Where
     /// that leaves 2, the batch in the consumer's hands is one of them, unless workers are many for so few samples.
     /// Batches of fixed size that cost little (up to a tenth of a millisecond, and some kilobytes) are begun up
-    /// to 16 times as many, at most an epoch ahead. Say how many if the data changes between epochs.
+    /// to 16 times as many, at most an epoch ahead. Say how many if the data changes between epochs. Where a controller
+    /// decides how many workers there are, that is where it begins, and it decides this, too.
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = Some(batches);
         self

@@ -25,7 +25,8 @@ const SLOT_BYTES: usize = 48;
 
 impl LoaderBuilder {
     /// All but the threads.
-    pub(crate) fn engine(self) -> Result<Arc<Engine>, BuildError> {
+    pub(crate) fn engine(mut self) -> Result<Arc<Engine>, BuildError> {
+        self.leave_open();
         let schema = Arc::new(Schema::new(self.dataset.fields())?);
         let iterable = self.dataset.iterable().map(Iterable::shares);
         let samples = match iterable {
@@ -41,7 +42,10 @@ impl LoaderBuilder {
             .rank(self.rank.0, self.rank.1)
             .build()?;
         self.check(&plan)?;
-        let workers = self.workers.unwrap_or_else(|| usable_cores().saturating_sub(1).max(1));
+        // A start that nobody gave is within the bounds that somebody may have given.
+        let within = |most: Option<usize>| most.filter(|most| *most > 0).unwrap_or(usize::MAX);
+        let usual = || usable_cores().saturating_sub(1).max(1).min(within(self.auto_workers));
+        let workers = self.workers.unwrap_or_else(usual);
         let layout = self.layout(&schema, &plan)?;
         let batch = layout.as_ref().map_or(0, |layout| layout.bytes);
         let block = if layout.is_some() { block_size(batch).unwrap_or(usize::MAX) } else { 0 };
@@ -63,6 +67,7 @@ impl LoaderBuilder {
             Delivery::Ready { window } => Some(window as u64),
         };
         let (prefetch, frugal) = self.read_ahead(workers, batch as u64);
+        let prefetch = prefetch.min(within(self.auto_prefetch));
         let sample_bytes = batch as u64 / self.batch_size.max(1);
         let control = self.control(Setting { workers, prefetch }, budget, sample_bytes);
         let most = control.as_ref().map_or(workers, |(_, most)| *most);
@@ -181,6 +186,18 @@ impl LoaderBuilder {
             consumption: std::sync::Mutex::new(Consumption::new()),
             control: control.map(|(control, _)| control),
         }))
+    }
+
+    /// Leaves to the controller what nobody said: how many workers there are, where any of them may take any work,
+    /// and then also how far they read ahead.
+    fn leave_open(&mut self) {
+        let is_free = self.io_workers == 0 && (self.policy)(1).anyone_may_take();
+        if self.workers.is_none() && is_free {
+            self.auto_workers = self.auto_workers.or(Some(0));
+        }
+        if self.prefetch.is_none() && self.auto_workers.is_some() {
+            self.auto_prefetch = self.auto_prefetch.or(Some(0));
+        }
     }
 
     /// What decides the number of workers and the read-ahead, if anything does, and how many workers there may be.

@@ -96,17 +96,19 @@ impl Stats {
         let Setting { workers, prefetch } = control.setting;
         let _ = write!(
             text,
-            "The controller is at {workers} workers and a read-ahead of {prefetch}, after {} changes: {}. ",
-            control.changed, control.stays
+            "The controller is at {} and a read-ahead of {prefetch}, after {}: {}. ",
+            counted(workers as u64, "worker"),
+            counted(control.changed, "change"),
+            control.stays
         );
         if let Some(change) = control.changes.last() {
             let (from, to) = (change.from, change.to);
             let _ = write!(
                 text,
-                "The last one, {} after the start, went from {} workers and {} batches to {} and {}: {}. ",
+                "The last one, {} after the start, went from {} and {} to {} and {}: {}. ",
                 duration(change.at_ns as f64),
-                from.workers,
-                from.prefetch,
+                counted(from.workers as u64, "worker"),
+                counted(from.prefetch as u64, "batch"),
                 to.workers,
                 to.prefetch,
                 change.why
@@ -194,6 +196,12 @@ impl Stats {
 
 fn rate(per_second: f64) -> String {
     if per_second >= 100.0 { format!("{per_second:.0}") } else { format!("{per_second:.1}") }
+}
+
+/// How many of them there are, in words: `1 worker`, `2 workers`, `3 batches`.
+fn counted(number: u64, what: &str) -> String {
+    let plural = if what.ends_with("ch") { "es" } else { "s" };
+    format!("{number} {what}{}", if number == 1 { "" } else { plural })
 }
 
 fn duration(ns: f64) -> String {

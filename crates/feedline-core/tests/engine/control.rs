@@ -65,6 +65,28 @@ fn workers_that_a_slow_loop_does_not_need_are_parked() {
 }
 
 #[test]
+fn where_nothing_is_said_a_controller_decides() {
+    let base = || Loader::builder(numbers(40)).batch_size(4);
+    let control = |builder: LoaderBuilder| builder.build().unwrap().stats().control;
+    let open = control(base()).unwrap();
+    assert!(open.most_workers >= 64 && open.most_prefetch >= 64);
+    assert_eq!(control(base().auto_workers(None).auto_prefetch(None)), Some(open));
+    // Of two settings the one that is given stays.
+    assert_eq!(control(base().prefetch(3)).unwrap().most_prefetch, 3);
+    assert_eq!(control(base().auto_workers(Some(1))).unwrap().setting.workers, 1);
+    let short = control(base().auto_prefetch(Some(2))).unwrap();
+    assert_eq!((short.setting.prefetch, short.most_prefetch), (2, 2));
+    for given in [
+        base().workers(2),
+        base().workers(0),
+        base().io_workers(2),
+        base().policy(PolicyKind::RoundRobin),
+    ] {
+        assert_eq!(control(given), None);
+    }
+}
+
+#[test]
 fn a_loader_may_be_dropped_while_its_workers_change() {
     for pause in [0, 50, 150, 450, 900] {
         let loader = auto(Loader::builder(sleepy(1 << 20)).batch_size(8)).build().unwrap();

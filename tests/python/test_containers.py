@@ -1,0 +1,86 @@
+"""What a loader takes where a container leaves it less than the machine has.
+
+The container is a mount namespace in which control groups are files of the test, so the limits are
+what the process reads, by whatever code reads them.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from patience import PATIENCE
+
+ENTER = """
+set -e
+mount --bind "$1/own" /proc/$$/cgroup
+mount --bind "$1/groups" /sys/fs/cgroup
+exec "$2" -c "$3"
+"""
+
+LOADER = """
+import json
+import numpy as np
+import feedline
+
+rows = feedline.arrays(np.zeros((4, 1 << 20), np.uint8))
+loader = feedline.Loader(rows, epochs=1)
+list(loader)
+try:
+    feedline.Loader(rows, batch_size=4)
+    refused = ""
+except ValueError as error:
+    refused = str(error)
+print(json.dumps([feedline.Loader(rows).stats()["control"]["cores"], loader.num_workers, refused]))
+"""
+
+
+def inside(folder: Path, own: str, files: dict[str, str]) -> list[object]:
+    """Run `LOADER` in groups with these files, and in the group that this line names."""
+    (folder / "own").write_text(own)
+    for name, text in files.items():
+        path = folder / "groups" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    command = ["unshare", "--mount", "sh", "-c", ENTER, "sh", str(folder), sys.executable, LOADER]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@pytest.fixture(autouse=True)
+def a_namespace_can_be_had() -> None:
+    try:
+        probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+        subprocess.run(probe, check=True, capture_output=True, timeout=PATIENCE)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no mount namespace here: {error}")
+
+
+def test_a_quota_of_version_2_counts_as_cores_and_memory_as_memory(tmp_path):
+    files = {"box/cpu.max": "100000 100000\n", "box/memory.max": "2000000\n"}
+    cores, workers, refused = inside(tmp_path, "0::/box\n", files)
+    assert (cores, workers) == (1, 1)
+    assert "2000000" in refused or "1.9 MiB" in refused
+
+
+def test_a_quota_of_version_1_counts_as_cores_and_memory_as_memory(tmp_path):
+    files = {
+        "cpu/box/cpu.cfs_quota_us": "150000\n",
+        "cpu/box/cpu.cfs_period_us": "100000\n",
+        "memory/box/memory.limit_in_bytes": "2000000\n",
+    }
+    cores, workers, refused = inside(tmp_path, "4:memory:/box\n1:cpu:/box\n", files)
+    assert (cores, workers) == (1, 1)
+    assert "2000000" in refused or "1.9 MiB" in refused
+
+
+def test_groups_without_a_limit_leave_all(tmp_path):
+    files = {"box/cpu.max": "max 100000\n", "box/memory.max": "max\n"}
+    cores, _, refused = inside(tmp_path, "0::/box\n", files)
+    everything = [sys.executable, "-c", "import feedline; print(feedline._feedline.usable_cores())"]
+    here = subprocess.run(everything, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert cores == int(here.stdout)
+    assert refused == ""
