@@ -139,7 +139,7 @@ def test_an_epoch_that_took_longer_than_estimated_speaks_against_its_mode():
 def test_epochs_of_any_length_make_it_change_its_mind_a_few_times_at_most(seed):
     loader = DataLoader(Squares(), batch_size=4, num_workers=2, worker_mode="auto")
     diary = loader._diary = Diary()
-    auto = AutoMode(any_number=False)
+    auto = AutoMode()
     auto._facts = Facts(10**9, 1e-3, 1e-3, 0.4)
     dice, modes = random.Random(seed), []
     for _ in range(200):

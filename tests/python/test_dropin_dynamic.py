@@ -336,3 +336,12 @@ def test_a_sampler_of_whole_batches_indexes_by_lists(mode):
     for more in ({}, {"on_error": "skip"}):
         loader = DataLoader(data, sampler=sampler, batch_size=None, **settings, **more)
         assert_equal(list(loader), theirs)
+
+
+@pytest.mark.parametrize("mode", ["thread", "process"])
+def test_single_samples_may_be_tensors(mode):
+    rows = torch.arange(12.0).view(4, 3)
+    loader = DataLoader(
+        list(rows), batch_size=None, num_workers=2, worker_mode=mode, assignment="dynamic"
+    )
+    assert torch.equal(torch.stack(list(loader)), rows)

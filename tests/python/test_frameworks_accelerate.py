@@ -97,6 +97,27 @@ def test_a_prepared_loader_is_ours_and_goes_on_where_it_was(config, dataset, see
         assert batches(resumed) == whole[3:]
 
 
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("dataset", [TWENTY, pipeline()], ids=["list", "pipeline"])
+def test_what_is_left_open_stays_so(config, dataset):
+    loader = DataLoader(
+        dataset,
+        batch_size=3,
+        num_workers=feedline.Auto(start=2),
+        prefetch_factor="auto",
+        memory="1MiB",
+        worker_mode="thread",
+    )
+    first = prepared(loader, **config)
+    for made in (first, accelerate.skip_first_batches(first, 2)):
+        base = made.base_dataloader
+        assert base.num_workers.auto == feedline.Auto(start=2)
+        assert base.prefetch_factor.auto == feedline.Auto()
+        assert base.memory == 1 << 20
+    assert sorted(flat(batches(first))) == TWENTY
+    assert first.base_dataloader.stats()["control"]["most_workers"] >= 2
+
+
 @pytest.mark.parametrize("config", CONFIGS[:1] + CONFIGS[4:], ids=str)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_are_those_of_torchs_loader(config, workers):

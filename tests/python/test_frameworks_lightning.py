@@ -136,6 +136,26 @@ def test_prediction_makes_ours_anew_with_its_settings(tmp_path, dataset):
     assert sorted(flat(model.seen)) == list(range(20))
 
 
+def test_what_is_left_open_stays_so_where_it_is_made_anew(tmp_path, dataset):
+    loader = DataLoader(
+        dataset,
+        batch_size=3,
+        num_workers="auto",
+        prefetch_factor=feedline.Auto(start=3),
+        memory="1MiB",
+        worker_mode="thread",
+    )
+    model, running = Model(), trainer(tmp_path)
+    running.predict(model, loader)
+    used = running.predict_dataloaders
+    (used,) = used if isinstance(used, list) else (used,)
+    assert used.num_workers.auto == feedline.Auto()
+    assert used.prefetch_factor.auto == feedline.Auto(start=3)
+    assert used.memory == 1 << 20
+    assert used.stats()["control"] is not None
+    assert flat(model.seen) == list(range(20))
+
+
 def test_a_seed_says_that_samples_are_dealt_out_already():
     distributed = torch.utils.data.DistributedSampler
     assert isinstance(make(DATASETS["tensors"]).sampler, distributed)

@@ -46,7 +46,7 @@ SCRIPT = """
                     break
             return taken
 
-        answers = {}
+        answers, left_open = {}, {}
         for name, dataset in datasets.items():
             for seed in (None, 7):
                 def fresh(**settings):
@@ -67,6 +67,19 @@ SCRIPT = """
                     "epochs": [first, second],
                     "resumed": epoch(other, 1),
                 }
+            loader = DataLoader(
+                dataset,
+                batch_size=4,
+                num_workers=feedline.Auto(start=2),
+                prefetch_factor="auto",
+                memory="1MiB",
+                worker_mode="thread",
+            )
+            ours = prepare_data_loader(loader, move_to_device=False)
+            made = len(list(ours))
+            kept = [repr(ours.num_workers.auto), repr(ours.prefetch_factor.auto), ours.memory]
+            left_open[name] = [*kept, made, ours.stats()["control"] is not None]
+        answers["left open"] = left_open
         rank = torch.distributed.get_rank()
         pathlib.Path(config["folder"], f"rank-{rank}.json").write_text(json.dumps(answers))
 
@@ -105,3 +118,6 @@ def test_ours_loads_each_sample_once_and_resumes(tmp_path):
             for epoch in range(2):
                 seen = flat(both[0]["epochs"][epoch] + both[1]["epochs"][epoch])
                 assert sorted(seen) == list(range(32))
+        for rank in ranks:
+            kept = ["Auto(start=2, most=None)", "Auto(start=None, most=None)", 1 << 20]
+            assert rank["left open"][name] == [*kept, 4, True]

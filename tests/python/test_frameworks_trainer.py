@@ -109,6 +109,30 @@ def test_a_loader_that_it_is_given_stays_ours_and_is_gone_on_with(tmp_path, data
     assert second.model.seen == whole[7:]
 
 
+class Open(transformers.Trainer):
+    """A Trainer that is given a loader which decides its workers and read-ahead itself."""
+
+    def get_train_dataloader(self):
+        loader = DataLoader(
+            self.train_dataset,
+            batch_size=4,
+            collate_fn=collate,
+            num_workers="auto",
+            prefetch_factor="auto",
+            memory="1MiB",
+            worker_mode="thread",
+        )
+        self.loader = self.accelerator.prepare(loader)
+        return self.loader
+
+
+def test_what_is_left_open_stays_so(tmp_path, dataset):
+    base = trained(Open, tmp_path, dataset).loader.base_dataloader
+    assert base.num_workers.auto == base.prefetch_factor.auto == feedline.Auto()
+    assert base.memory == 1 << 20
+    assert base.stats()["control"] is not None
+
+
 def test_with_a_seed_epochs_are_those_of_the_loader_alone(tmp_path, dataset):
     first = trained(type("Seeded", (Given,), {"seed": 3}), tmp_path, dataset)
     alone = DataLoader(dataset, batch_size=4, shuffle=True, seed=3, collate_fn=collate)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from feedline._arguments import flag, one_of, seconds, whole
-from feedline._feedline import usable_cores
+from feedline._arguments import flag, one_of, seconds, size, whole
 from feedline.torch.compiled.plan import Instead, Plan, Planner
 from feedline.torch.fallback import lost_by, warn_of
 from feedline.torch.frameworks import accelerate, ray
 from feedline.torch.frameworks.rebuilding import Carrying
 from feedline.torch.iterators.auto_mode import AutoMode, as_chosen
+from feedline.torch.iterators.budget import Budget
 from feedline.torch.iterators.diary import Diary
 from feedline.torch.iterators.faults import Faults
 from feedline.torch.iterators.inline import InlineIterator
+from feedline.torch.iterators.left_open import LeftOpen, open_prefetch, open_workers
 from feedline.torch.iterators.manner import refuse_unfit
 from feedline.torch.iterators.native import LEFT, NativeIterator, check_settings
 from feedline.torch.iterators.processes import ProcessIterator
+from feedline.torch.iterators.steering import Steering
 from feedline.torch.iterators.threads import ThreadIterator
 from feedline.torch.iterators.wrapped import as_pipeline, is_of_pipelines, refuse_iterable
 from feedline.torch.order.seeded_sampler import SeededSampler, by_seed
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from feedline._torch_private import _BaseDataLoaderIter
+    from feedline.auto import Auto
     from feedline.errors import SampleError
     from feedline.pipeline import Pipeline
     from feedline.stats import Stats
@@ -69,13 +72,18 @@ class DataLoader(Checkpointing[T_co]):
     batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory
         As torch has them. Where batches are made natively and `num_workers` is left out, there are
         as many threads as `feedline.Loader` takes; 0 is none, as it is for Python.
-        ``num_workers="auto"``: of a pipeline, a controller decides while it runs, as in
-        `feedline.Loader`; of other datasets, as many as the cores serve, by what samples were found
-        to take before the first epoch.
+        ``num_workers="auto"`` (or `feedline.Auto`): a controller adds and parks workers while they
+        run, as in `feedline.Loader`; where Python runs it begins with as many as the cores serve,
+        by what samples were found to take before the first epoch. Nobody is promised a number of
+        workers then, so it shows in no batch: random numbers are the samples' own, as with `seed`,
+        which is the base seed that torch draws for the epoch. Those of an iterable dataset, and of
+        one with a state, stay as many as there are cores, and torch's to the letter.
     drop_last, timeout, worker_init_fn, multiprocessing_context, generator
         As torch has them.
     prefetch_factor, persistent_workers, pin_memory_device, in_order
-        As torch has them.
+        As torch has them. ``prefetch_factor="auto"`` (or `feedline.Auto`, whose numbers are for
+        each worker): a controller reads further ahead while that makes the loop wait less; so it is
+        by default where the number of workers is left open.
     worker_mode
         ``"process"``: workers are processes, as torch's are. ``"thread"``: workers are threads of
         this process. There is one dataset and nothing is copied or pickled, but Python code runs in
@@ -91,6 +99,11 @@ class DataLoader(Checkpointing[T_co]):
         samples if they have come to take twice as long or half; never within an epoch. `explain`
         says who it is, and why, and if ``"native"`` would do. The dataset must bear to be used by
         several threads, or pass `dataset_lock`.
+    memory
+        How many bytes, such as ``"2GiB"``, batches may take from being begun until they are
+        delivered. Of a pipeline as in `feedline.Loader`. Where Python runs, as many batches are
+        read ahead as fit if all were as large as the largest yet, at least one; until the first is
+        there, one. Without workers there is never more than one. None: as many as are read ahead.
     dataset_lock
         With threads: let only one of them at a time use the dataset, for code that is not
         thread-safe. Samples are still collated side by side.
@@ -153,6 +166,7 @@ class DataLoader(Checkpointing[T_co]):
     """
 
     # Before `__init__` has run: torch's own looks at them.
+    memory: int | None = None
     worker_mode: Literal["process", "thread", "native", "auto"] = "process"
     dataset_lock: bool = False
     assignment: Literal["static", "dynamic"] | None = None
@@ -160,8 +174,6 @@ class DataLoader(Checkpointing[T_co]):
     on_error: Literal["raise", "skip", "replace"] = "raise"
     max_errors: int | None = None
     sample_timeout: float | None = None
-    # Whether it decides how many workers there are.
-    _any_number = False
     _planner: Planner
 
     def __init__(
@@ -171,7 +183,7 @@ class DataLoader(Checkpointing[T_co]):
         shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
-        num_workers: int | Literal["auto"] = LEFT,
+        num_workers: int | Auto | Literal["auto"] = LEFT,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
@@ -180,11 +192,12 @@ class DataLoader(Checkpointing[T_co]):
         multiprocessing_context: str | BaseContext | None = None,
         generator: torch.Generator | None = None,
         *,
-        prefetch_factor: int | None = None,
+        prefetch_factor: int | Auto | Literal["auto"] | None = None,
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
         worker_mode: Literal["process", "thread", "native", "auto"] = "process",
+        memory: float | str | None = None,
         dataset_lock: bool = False,
         assignment: Literal["static", "dynamic"] | None = None,
         on_worker_death: Literal["error", "restart"] = "error",
@@ -197,12 +210,11 @@ class DataLoader(Checkpointing[T_co]):
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
         refuse_iterable(dataset)
-        # Other words are refused by torch.
-        any_number = isinstance(num_workers, str) and num_workers == "auto"
-        if isinstance(num_workers, str) and num_workers == "auto":
-            num_workers = usable_cores()
+        num_workers = open_workers(num_workers)
+        prefetch_factor = open_prefetch(prefetch_factor, num_workers)
         self._planner = Planner()
         self.worker_mode = worker_mode
+        self.memory = memory  # type: ignore[assignment] # in bytes from here on
         self.dataset_lock = dataset_lock
         self.assignment = assignment
         self.on_worker_death = on_worker_death
@@ -247,9 +259,10 @@ class DataLoader(Checkpointing[T_co]):
         lost = self._lost()
         side: Any = self if lost is not None else self._python_side()
         mode: Mode = "thread" if side is not None and side.worker_mode == "thread" else "process"
-        self._auto = AutoMode(any_number=any_number)
-        self._any_number = any_number
-        # What a controller has come to, from one epoch to the next.
+        self._auto = AutoMode()
+        self._steering = Steering()
+        self._budget = Budget(self.memory)
+        # What the engine's controller has come to, from one epoch to the next.
         self._reached: dict[str, int] = {}
         if lost is None and side is not None:
             refuse_unfit(side)
@@ -273,6 +286,8 @@ class DataLoader(Checkpointing[T_co]):
             val = one_of(attr, val, _WORDS[attr])
         elif attr == "dataset_lock":
             val = flag(attr, val)
+        elif attr == "memory" and val is not None:
+            val = size(attr, val)
         elif attr == "assignment" and val is not None:
             val = one_of(attr, val, ("static", "dynamic"))
         elif attr == "max_errors" and val is not None:
@@ -285,7 +300,7 @@ class DataLoader(Checkpointing[T_co]):
         return lost_by(self)
 
     def __iter__(self) -> _BaseDataLoaderIter:
-        may_change = self.worker_mode == "auto" or self._any_number
+        may_change = self.worker_mode == "auto" or self._is_open
         if self._lost() is None and self._iterator is not None and may_change:
             native = self._pipeline() is not None
             if not native and not self._auto.goes_on(self):
@@ -308,7 +323,7 @@ class DataLoader(Checkpointing[T_co]):
                 return NativeIterator(self, plan.pipeline, plan.form)
         side: Any = self._side(plan)
         refuse_unfit(side)
-        if plan is not None or (self.worker_mode != "auto" and not self._any_number):
+        if plan is not None or (self.worker_mode != "auto" and not self._is_open):
             return self._made_iterator(side)
         choice = self._auto.choose(self)
         with as_chosen(self, choice):
@@ -319,10 +334,16 @@ class DataLoader(Checkpointing[T_co]):
     def _made_iterator(self, side: Any) -> _BaseDataLoaderIter:  # noqa: ANN401 - or what is like it
         if self.num_workers == 0:
             return InlineIterator(side)
-        self.check_worker_number_rationality()
+        if not self._is_open:
+            self.check_worker_number_rationality()
         if side.worker_mode == "thread":
             return ThreadIterator(side)
         return ProcessIterator(side)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether it decides how many workers there are."""
+        return isinstance(self.num_workers, LeftOpen)
 
     def _pipeline(self) -> Pipeline | None:
         """Return what the engine makes batches of, if it does, as the dataset is now."""

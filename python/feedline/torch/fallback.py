@@ -24,6 +24,7 @@ __all__ = ["lost_by", "warn_of"]
 _OURS = {
     "assignment": (None, "static"),
     "dataset_lock": (False,),
+    "memory": (None,),
     "on_error": ("raise",),
     "on_worker_death": ("error",),
     "sample_timeout": (None,),

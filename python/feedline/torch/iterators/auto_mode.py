@@ -10,6 +10,7 @@ import torch.multiprocessing
 from feedline._feedline import usable_cores
 from feedline._torch_private import MapDataPipe, _DatasetKind, lost
 from feedline.torch.iterators.choice import Choice, Scene, decide, estimate
+from feedline.torch.iterators.left_open import LeftOpen, auto_of
 from feedline.torch.iterators.probe import Facts, probe
 from feedline.torch.states.layout import Stateful
 
@@ -35,16 +36,11 @@ class AutoMode:
 
     An epoch that took longer than was estimated corrects the estimate of its mode, so a mode that
     promised too much is left. Each change doubles what the next must promise, until samples
-    themselves change: so it does not go to and fro.
-
-    Parameters
-    ----------
-    any_number
-        Whether it also decides how many workers there are.
+    themselves change: so it does not go to and fro. How many workers there are, where that is left
+    open, is decided here at first, and by the controller from then on.
     """
 
-    def __init__(self, *, any_number: bool) -> None:
-        self._any_number = any_number
+    def __init__(self) -> None:
         self._facts: Facts | None = None
         # What the loader had measured when it was decided last: samples, batches.
         self._seen = ((0, 0), (0, 0, 0))
@@ -58,7 +54,12 @@ class AutoMode:
     def choose(self, loader: DataLoader[Any]) -> Choice:
         """Return who makes the batches of the epoch that begins."""
         before = self.choice
-        self.choice = self._chosen(loader)
+        chosen = self._chosen(loader)
+        auto = auto_of(loader.num_workers)
+        if auto is not None and chosen.workers:
+            workers = loader._steering.reached(chosen.mode) or auto.start or chosen.workers
+            chosen = chosen._replace(workers=min(workers, auto.most or workers), is_first=True)
+        self.choice = chosen
         if before is not None and before.mode != self.choice.mode:
             self._changes += 1
         return self.choice
@@ -66,10 +67,14 @@ class AutoMode:
     def goes_on(self, loader: DataLoader[Any]) -> bool:
         """Whether workers that are there from the epoch before make this one, too."""
         before = self.choice
-        return before is not None and before.workers > 0 and self.choose(loader)[:2] == before[:2]
+        if before is None or before.workers == 0:
+            return False
+        now = self.choose(loader)
+        return now.mode == before.mode and (now.is_first or now.workers == before.workers)
 
     def _chosen(self, loader: DataLoader[Any]) -> Choice:
-        workers = None if self._any_number else loader.num_workers
+        auto = auto_of(loader.num_workers)
+        workers = None if auto is not None else loader.num_workers
         if workers == 0:
             return Choice("inline", 0, "num_workers is 0")
         some = workers or usable_cores()
@@ -128,7 +133,8 @@ class AutoMode:
             of_epoch = scene._replace(
                 step=step / batches / 1e9, samples=batches * scene.batch, stays=True
             )
-            _, expected = estimate(choice.mode, choice.workers, facts, of_epoch)
+            workers = loader._steering.reached(choice.mode) or choice.workers
+            _, expected = estimate(choice.mode, workers, facts, of_epoch)
             off = (wait + step) / 1e9 / expected
             self._was_off[choice.mode] = min(max(off, _LEAST), _MOST)
 
@@ -173,7 +179,9 @@ def as_chosen(loader: DataLoader[Any], choice: Choice) -> Iterator[None]:
     """While an iterator is made: let the loader have the mode and the workers that were chosen."""
     before = loader.worker_mode, loader.num_workers
     loader.worker_mode = "thread" if choice.mode == "thread" else "process"
-    loader.num_workers = choice.workers
+    auto = auto_of(loader.num_workers)
+    # Still left open, if it was.
+    loader.num_workers = choice.workers if auto is None else LeftOpen.at(choice.workers, auto)
     try:
         yield
     finally:

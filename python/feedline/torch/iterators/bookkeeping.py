@@ -1,7 +1,8 @@
 """Which worker makes which batch, how many are under way, and what is delivered next.
 
 The rules are torch's: one worker after the other in turn, `prefetch_factor` batches for each ahead,
-delivered in the order of the sampler, or with ``in_order=False`` as they come. They are written
+delivered in the order of the sampler, or with ``in_order=False`` as they come. Where `_moves` says
+so, how many are ahead changes meanwhile. They are written
 here and not inherited, because where torch does what changes from version to version, and a state
 must be right in each. The names are torch's where others look at them.
 """
@@ -43,6 +44,8 @@ class Bookkeeping(_MultiProcessingDataLoaderIter):
     _turns: Iterator[int]
     # Which worker gets the first batch.
     _rotation = 0
+    # Whether the read-ahead is not always torch's.
+    _moves = False
 
     def _begin_again(self, loader: Any, first_iter: bool) -> None:  # noqa: ANN401 - a loader
         """Begin an epoch: a new iterator of the sampler, and the seed of data pipes."""
@@ -63,25 +66,56 @@ class Bookkeeping(_MultiProcessingDataLoaderIter):
         self._turns = itertools.cycle([*range(first, self._num_workers), *range(first)])
         if not first_iter:
             self._resume_workers()
-        for _ in range(self._most_tasks):
-            self._try_put_index()
+        if self._moves:
+            self._put_more()
+        else:
+            for _ in range(self._most_tasks):
+                self._try_put_index()
 
     @property
     def _most_tasks(self) -> int:
         return (self._prefetch_factor or 0) * self._num_workers
 
+    def _put_more(self) -> None:
+        """Give one batch more to workers; where the read-ahead moves, as many as there is room for.
+
+        Tasks of a worker whose dataset is exhausted will not come, so they take no room: else
+        nothing might be asked of the others.
+        """
+        if not self._moves:
+            self._try_put_index()
+            return
+        while self._is_wanted() and self._open_tasks() < self._most_tasks:
+            before = self._send_idx
+            self._try_put_index()
+            if self._send_idx == before:
+                break
+
+    def _is_wanted(self) -> bool:
+        """Whether there is somebody to give a batch to: else the sampler must not be asked."""
+        return any(
+            has_work and (self._in_order or self._has_room(worker))
+            for worker, has_work in enumerate(self._workers_status)
+        )
+
+    def _open_tasks(self) -> int:
+        if self._dataset_kind != _DatasetKind.Iterable:
+            return len(self._task_info)
+        tasks = self._task_info.values()
+        return sum(len(task) == 2 or self._workers_status[task[0]] for task in tasks)
+
     def _resume_workers(self) -> None:
         """Let workers that persist begin another epoch; throw away what is left of the last."""
         for tasks in self._index_queues:
             tasks.put(_ResumeIteration(self._shared_seed))
-        left = self._num_workers
+        left = len(self._index_queues)
         while left:
             number, _ = self._get_data()
             left -= isinstance(number, _ResumeIteration)
 
     def _try_put_index(self) -> None:
         """Give the next batch to the worker whose turn it is, if there is one of each."""
-        if self._tasks_outstanding >= self._most_tasks:
+        if not self._moves and self._tasks_outstanding >= self._most_tasks:
             msg = "Number of outstanding tasks exceeded maximum allowed tasks"
             raise AssertionError(msg)
         try:
@@ -101,7 +135,8 @@ class Bookkeeping(_MultiProcessingDataLoaderIter):
         self._send_idx += 1
 
     def _has_room(self, worker: int) -> bool:
-        return self._workers_num_tasks[worker] < self._most_tasks // sum(self._workers_status)
+        most = max(self._most_tasks // sum(self._workers_status), 1)
+        return self._workers_num_tasks[worker] < most
 
     def _next_data(self) -> Any:  # noqa: ANN401 - the user's batch
         while self._seek():
@@ -142,7 +177,7 @@ class Bookkeeping(_MultiProcessingDataLoaderIter):
                 self._workers_status[data.worker_id] = False
             else:
                 self._mark_worker_as_unavailable(data.worker_id)
-            self._try_put_index()
+            self._put_more()
             return False
         self._task_info[number] += (data,)
         return True
@@ -157,7 +192,7 @@ class Bookkeeping(_MultiProcessingDataLoaderIter):
 
     def _delivered(self, number: int, worker: int, data: Any) -> Any:  # noqa: ANN401
         """Raise what a worker raised, else return the batch."""
-        self._try_put_index()
+        self._put_more()
         if isinstance(data, ExceptionWrapper):
             data.reraise()
         return data

@@ -67,10 +67,16 @@ class Choice(NamedTuple):
     why: str
     # Seconds of one worker for a sample.
     sample: float = 0.0
+    # Whether the number may become another one.
+    is_first: bool = False
 
     def told(self) -> str:
         """Return it in words."""
-        who = _NAMES[self.mode] if self.mode == "inline" else f"{self.workers} {_NAMES[self.mode]}"
+        who = _NAMES[self.mode]
+        if self.is_first:
+            who += f", {self.workers} to begin with"
+        elif self.workers:
+            who = f"{self.workers} {who}"
         return f"Batches are made by {who}: {self.why}."
 
 

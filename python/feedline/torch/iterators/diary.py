@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from feedline._feedline import Measures
     from feedline.stats import ConsumerStats, Stats
     from feedline.torch.iterators.native import NativeIterator
+    from feedline.torch.iterators.steering import Steering
 
 __all__ = ["Diary", "Mode"]
 
 Mode = Literal["native", "inline", "thread", "process"]
+
+# A step that takes longer than this, and than eight others, is none: the loop was elsewhere.
+_ABSENCE_NS = 1_000_000_000
 
 
 class Diary:
@@ -54,15 +58,21 @@ class Diary:
         self._made: dict[int, Tally] = {}
         # Who makes the batches, and why, where that was decided by itself.
         self._chosen = ""
+        # Who moves workers and read-ahead while this is written, and why not all of that.
+        self._steering: Steering | None = None
+        self._fixed = ""
         self._began_at = 0
         self._asked_at = 0
         self._left_at = 0
+        # How often the loop was elsewhere, and when it last had a batch.
+        self._absences = 0
+        self._delivered_at = 0
         # Of a pipeline: what the engine measured, and the iterator that can say more.
         self._engine: Measures | None = None
         self._native: weakref.ref[NativeIterator] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_native": None, "_engine": None}
+        return {**self.__dict__, "_native": None, "_engine": None, "_steering": None}
 
     def begin_native(self, iterator: NativeIterator, workers: int) -> None:
         """Note that an iterator over a pipeline begins."""
@@ -88,19 +98,31 @@ class Diary:
     def begin(self, mode: Mode, workers: int, prefetch: int = 0) -> None:
         """Note that an iterator begins."""
         self._mode, self._workers, self._prefetch = mode, workers, prefetch
+        self._steering, self._fixed = None, ""
         self._began_at = self._began_at or perf_counter_ns()
         # What is done between two epochs is no step.
         self._left_at = 0
+        self._absences += 1
+
+    def steered(self, steering: Steering | None, fixed: str) -> None:
+        """Note who moves workers and read-ahead, and why the number of workers stays."""
+        self._steering, self._fixed = steering, fixed
+
+    def moved(self, workers: int, prefetch: int) -> None:
+        """Note how many workers there are from now on, and how far they read ahead."""
+        self._workers, self._prefetch = workers, prefetch
 
     def asked(self) -> None:
         """Note that the loop wants a batch."""
         self._asked_at = now = perf_counter_ns()
         if self._left_at:
-            self._step.add(now - self._left_at)
+            step = now - self._left_at
+            self._absences += step > max(_ABSENCE_NS, 8 * self._step.mean)
+            self._step.add(step)
 
     def delivered(self) -> None:
         """Note that the loop gets it."""
-        self._left_at = now = perf_counter_ns()
+        self._left_at = self._delivered_at = now = perf_counter_ns()
         self._wait.add(now - self._asked_at)
         self._batches += 1
 
@@ -115,6 +137,17 @@ class Diary:
     def spent(self) -> tuple[int, int, int]:
         """Return how many batches were delivered, and what the loop waited and worked."""
         return self._batches, self._wait.total, self._step.total
+
+    def looked(self, now: int) -> dict[str, int]:
+        """Return what a controller wants to know, with times of this clock."""
+        waits = self._asked_at > self._delivered_at
+        return {
+            "samples": self._all.samples,
+            "batches": self._batches,
+            "delivered_ns": self._delivered_at,
+            "wait_ns": self._wait.total + (now - self._asked_at if waits else 0),
+            "absences": self._absences,
+        }
 
     def step_seconds(self) -> float:
         """Return what the loop's step takes; 0 if nobody knows yet."""
@@ -222,7 +255,7 @@ class Diary:
             },
             "padded": {"values": 0, "places": 0},
             "prefetch": self._prefetch,
-            "control": None,
+            "control": None if self._steering is None else self._steering.stats(),
             "ready": 0,
         }
 
@@ -245,6 +278,10 @@ class Diary:
         ]
         if self._chosen:
             lines.append(self._chosen)
+        if self._steering is not None:
+            lines.append(self._steering.explain())
+        if self._fixed:
+            lines.append(f"The number of workers stays as it is: {self._fixed}.")
         return "\n".join(lines)
 
     @property
@@ -288,6 +325,8 @@ class Diary:
             return "The loop hardly waits: loading is not what bounds it."
         elapsed = max(self._wait.total + self._step.total, 1)
         busy = self._all.busy_ns / elapsed / max(self._workers, 1)
+        if busy > 0.8 and self._steering is not None:
+            return f"The workers are busy {min(busy, 1):.0%} of the time, mostly {dear}."
         if busy > 0.8:
             more = self._workers + 1
             return (

@@ -14,6 +14,7 @@ from feedline._torch_private import (
     pin_memory,
 )
 from feedline.torch.iterators.faults import check, sample_error
+from feedline.torch.iterators.left_open import LeftOpen, why_fixed
 from feedline.torch.order.seeding import Seeded, kept
 from feedline.torch.states.bookmark import Counted, is_stateful, live_state
 from feedline.torch.states.layout import Stateful
@@ -49,6 +50,9 @@ class InlineIterator(Counted, _SingleProcessDataLoaderIter):
         self._make_fetcher()
         self._restore(said)
         self._seed = loader.seed
+        if self._seed is None and isinstance(loader.num_workers, LeftOpen):
+            # As workers would have it: which of them make the batches must not show.
+            self._seed = int(self._base_seed) if why_fixed(loader) is None else None
         if self._seed is not None and self._dataset_kind == _DatasetKind.Map:
             seeded = Seeded(self._dataset, self._seed, everything=True)
             self._dataset_fetcher.dataset = seeded

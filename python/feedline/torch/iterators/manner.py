@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import default_collate
 
 from feedline._torch_private import _DatasetKind, collate_tensor_fn, default_collate_fn_map
+from feedline.torch.iterators.left_open import LeftOpen, why_fixed
 from feedline.torch.states.layout import Stateful
 
 if TYPE_CHECKING:
@@ -63,6 +64,13 @@ class Manner(NamedTuple):
     uses_getitems: bool = False
     restarts: bool = False
     sample_timeout: float | None = None
+    # Whether nobody was promised a number of workers: then random numbers are the samples' own.
+    is_open: bool = False
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether workers may be added and parked."""
+        return self.is_open and self.is_dynamic
 
     @property
     def is_supervised(self) -> bool:
@@ -76,7 +84,9 @@ def manner_of(loader: DataLoader[Any]) -> Manner:
     if _is_fixed(loader):
         # Threads share one dataset, whose state is not that of any one of them.
         return Manner(restarts=restarts and loader.worker_mode == "process")
-    wanted = loader.assignment or ("static" if loader.seed is None else "dynamic")
+    is_open = isinstance(loader.num_workers, LeftOpen) and why_fixed(loader) is None
+    by_default = "static" if loader.seed is None and not is_open else "dynamic"
+    wanted = loader.assignment or by_default
     is_dynamic = wanted == "dynamic"
     default = loader.collate_fn is default_collate
     plain = default and default_collate_fn_map.get(torch.Tensor) is collate_tensor_fn
@@ -98,6 +108,7 @@ def manner_of(loader: DataLoader[Any]) -> Manner:
         uses_getitems=getitems and loader.on_error == "raise",
         restarts=restarts,
         sample_timeout=loader.sample_timeout,
+        is_open=is_open,
     )
 
 

@@ -27,6 +27,7 @@ from feedline._feedline import NativeLoader
 from feedline._samples import samples_of
 from feedline._torch_private import _BaseDataLoaderIter
 from feedline.errors import ForkError, SampleError
+from feedline.torch.iterators.left_open import auto_of
 from feedline.torch.order.seeding import sample_seed
 from feedline.torch.states.bookmark import Counted, live_state
 
@@ -45,6 +46,9 @@ STRETCH = 1 << 20
 
 # How many batches the engine begins ahead if nobody says so.
 _PREFETCH = 4
+
+# How many batches of the user's a controller reads ahead at most, if nobody says so.
+_FURTHEST = 64
 
 # Odd, so that no two of 2**64 epochs have the same seed.
 _NEXT_SEED = 0x9E3779B97F4A7C15
@@ -135,8 +139,12 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._mixes = bool(pipeline._batch_operations())
         self._leaves_workers = isinstance(loader.num_workers, WorkersLeft)
         self._prefetch = (loader.prefetch_factor or 1) * max(self._num_workers, 1)
-        # Where a controller decides: what it has come to, for the stretches after this one.
-        self._reached = loader._reached if loader._any_number else None
+        # Where a controller decides: what, how far it may go, and what it has come to, for the
+        # stretches after this one.
+        self._workers_open = auto_of(loader.num_workers)
+        self._prefetch_open = auto_of(loader.prefetch_factor)
+        self._reached = loader._reached
+        self._memory = loader.memory
         self._plain = self._collate_fn is default_collate
         self._native: NativeLoader | None = None
         self._diary = loader._diary
@@ -282,13 +290,14 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
             "on_error": self._on_error,
         }
         if not self._leaves_workers:
-            settings["num_workers"] = self._num_workers
+            settings["num_workers"] = int(self._num_workers)
             settings["prefetch"] = self._prefetch * (largest // batch_size)
         elif batch_size < largest:
             # The engine's own number, of the user's batches.
             settings["prefetch"] = _PREFETCH * (largest // batch_size)
-        if self._reached is not None:
-            settings |= {"auto_num_workers": 0, "auto_prefetch": 0} | self._reached
+        if self._memory is not None:
+            settings["memory"] = self._memory
+        settings |= self._left_open(largest // batch_size)
         if self._max_errors is not None:
             settings["max_errors"] = self._max_errors
         if self._sample_timeout is not None:
@@ -297,6 +306,21 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._native = NativeLoader(pipeline._source, pipeline._named, "torch", settings)
         self._running = self._native.epoch()
         self._diary.note_workers(self._native.workers)
+
+    def _left_open(self, batches: int) -> dict[str, object]:
+        """Return what a controller decides, where so many batches of the engine's are one."""
+        settings: dict[str, object] = {}
+        if self._workers_open is not None:
+            settings["auto_num_workers"] = self._workers_open.most or 0
+            if "num_workers" in self._reached:
+                settings["num_workers"] = self._reached["num_workers"]
+        if self._prefetch_open is not None:
+            most = self._prefetch_open.most
+            furthest = _FURTHEST if most is None else most * max(self._num_workers, 1)
+            # 0: as far as the engine thinks, which counts batches of its own.
+            by_engine = most is None and batches == 1
+            settings["auto_prefetch"] = 0 if by_engine else furthest * batches
+        return settings
 
     def _errors_now(self) -> list[SampleError]:
         return [] if self._native is None else self._native.errors()
@@ -308,7 +332,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
     def _let_go(self) -> None:
         if self._native is not None:
             self._faults.keep(self._native.errors())
-            if self._reached is not None:
+            if self._workers_open is not None:
                 self._reached["num_workers"] = self._native.workers
             self._diary.note_engine(self.measured())
             self._running = self._native = None

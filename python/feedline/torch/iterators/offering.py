@@ -14,12 +14,13 @@ from feedline._torch_private import ExceptionWrapper
 from feedline.errors import BatchError, SampleError
 from feedline.torch.iterators.faults import Raised, check, sample_error
 from feedline.torch.workers.board import NOTES
-from feedline.torch.workers.offer import CLOSED, Failed, Made, Offer, Part, Tolerated, tag
+from feedline.torch.workers.offer import CLOSED, Failed, Made, Offer, Park, Part, Tolerated, tag
 from feedline.torch.workers.slots import collated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from feedline.torch.iterators.budget import Budget
     from feedline.torch.iterators.diary import Diary
 
 __all__ = ["Offers"]
@@ -49,6 +50,8 @@ class _Open:
         # By position: samples that the main process has given up.
         self.errors: dict[int, SampleError] = {}
         self.failure: Exception | None = None
+        # What was sent of it, and what was filled; 0 among threads, which send nothing.
+        self.bytes = 0
 
 
 class Offers:
@@ -61,7 +64,9 @@ class Offers:
     send
         Sends a message to some workers.
     workers
-        How many there are.
+        How many work.
+    most
+        How many there may ever be.
     is_dynamic
         Whether any worker may make a batch, and not only the one that torch chose.
     is_shared
@@ -78,6 +83,8 @@ class Offers:
         What a sample costs that cannot be made.
     diary
         Where the bytes of shared batches are counted.
+    budget
+        Who wants to know how large batches are.
     """
 
     def __init__(
@@ -85,6 +92,7 @@ class Offers:
         board: Any,  # noqa: ANN401 - a HubBoard or a ThreadBoard
         send: Callable[[Iterable[int], Any], None],
         workers: int,
+        most: int,
         *,
         is_dynamic: bool,
         is_shared: bool,
@@ -94,10 +102,12 @@ class Offers:
         where: str,
         on_error: str,
         diary: Diary,
+        budget: Budget,
     ) -> None:
         self.board = board
         self._send = send
-        self._workers = workers
+        # The first so many work, those behind them are parked.
+        self.active = workers
         self._is_dynamic = is_dynamic
         self._is_shared = is_shared
         self._is_batched = is_batched
@@ -106,12 +116,13 @@ class Offers:
         self._where = where
         self._on_error = on_error
         self._diary = diary
+        self._budget = budget
         self._open: dict[int, _Open] = {}
         self._serial = 0
         self._samples = 0
         # Nanoseconds per sample, as far as it was measured.
         self._each = 0.0
-        self._next_cell = NOTES * workers
+        self._next_cell = NOTES * most
         self._free_cells: defaultdict[int, list[int]] = defaultdict(list)
         self._deaths: Counter[tuple[int, int | None]] = Counter()
         # Batches that are complete, or given up, with their numbers.
@@ -153,7 +164,7 @@ class Offers:
         if not self._is_shared or rows < 2:
             return 0
         if not self._each:
-            unit = -(-rows // (FIRST_UNITS * self._workers))
+            unit = -(-rows // (FIRST_UNITS * self.active))
         elif rows * self._each <= WHOLE_NS:
             return 0
         else:
@@ -171,11 +182,23 @@ class Offers:
         return first
 
     def _tell(self, one: _Open) -> None:
-        self._send(range(self._workers) if one.only is None else (one.only,), one.offer)
+        self._send(range(self.active) if one.only is None else (one.only,), one.offer)
+
+    def let_work(self, workers: int) -> None:
+        """Let the first so many work, and park the others."""
+        with self.lock:
+            before, self.active = self.active, workers
+            if workers < before:
+                self._send(range(workers, before), Park())
+            for worker in range(before, workers):
+                for offer in self.of_worker(worker):
+                    self._send((worker,), offer)
 
     def of_worker(self, worker: int) -> list[Offer]:
         """Return what a new worker must be told."""
         with self.lock:
+            if worker >= self.active:
+                return []
             return [
                 one.offer
                 for one in self._open.values()
@@ -209,8 +232,9 @@ class Offers:
         made: Made,
         data: Any,  # noqa: ANN401 - a batch, a part or an exception
         took: tuple[int, ...],
+        size: int = 0,
     ) -> None:
-        """Take what a worker has made."""
+        """Take what a worker has made, and sent as so many bytes."""
         with self.lock:
             if took[0]:
                 each = took[1] / took[0]
@@ -218,6 +242,7 @@ class Offers:
             one = self._open.get(made.serial)
             if one is not None and made.unit not in one.done:
                 one.done[made.unit] = data
+                one.bytes += size
                 self._finish(one, worker)
 
     def _finish(self, one: _Open, worker: int) -> None:
@@ -240,6 +265,10 @@ class Offers:
         self.board.drop(offer)
         self._free_cells[1 << offer.units.bit_length()].append(offer.cell)
         if one.is_wanted:
+            if one.bytes:
+                self._budget.seen(one.bytes)
+            else:
+                self._budget.weigh(data)
             self.ready.append((one.number, data))
 
     def _together(self, one: _Open) -> Any:  # noqa: ANN401 - the user's batch
@@ -266,7 +295,10 @@ class Offers:
         layout = next((part.layout for part in parts if part.layout is not None), None)
         fields = None if layout is None else self.board.take(one.offer, layout)
         if fields is not None:
-            self._diary.filled(sum(field.nbytes for field in fields))
+            size = sum(field.nbytes for field in fields)
+            self._diary.filled(size)
+            if one.bytes:
+                one.bytes += size
         return collated(
             [samples[at] for at in sorted(samples)],
             fields,

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from feedline._torch_private import _MapDatasetFetcher
+from feedline.torch.iterators.left_open import LeftOpen
 from feedline.torch.iterators.trials import (
     Sending,
     Together,
@@ -20,7 +21,7 @@ from feedline.torch.iterators.trials import (
     sent,
     why_not_pickled,
 )
-from feedline.torch.order.seeding import generator_states, kept
+from feedline.torch.order.seeding import Seeded, generator_states, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
@@ -73,7 +74,11 @@ class _Watch(threading.Thread):
 
 
 def probe(
-    loader: DataLoader[Any], *, threads: int = 0, processes: bool = False, forks: bool = True
+    loader: DataLoader[Any],
+    *,
+    threads: int = 0,
+    processes: bool = False,
+    forks: bool = True,
 ) -> Facts | None:
     """Make some samples of a loader's dataset, for some tenths of a second.
 
@@ -100,6 +105,9 @@ def probe(
     except TypeError:
         return None
     batch = loader.batch_size or 1 if loader._auto_collation else 1
+    if loader.seed is not None or isinstance(loader.num_workers, LeftOpen):
+        # In earnest there is a `feedline.rng()`; global generators are watched, not seeded.
+        dataset = Seeded(dataset, 0, everything=False)  # type: ignore[assignment]
 
     def fetching(collate_fn: Callable[[Any], Any]) -> Callable[[int, int], Any]:
         fetcher = _MapDatasetFetcher(dataset, loader._auto_collation, collate_fn, False)

@@ -7,6 +7,7 @@ something of its predecessor's is still in use.
 from __future__ import annotations
 
 import collections
+import threading
 from typing import TYPE_CHECKING, Any
 
 from feedline._torch_private import (
@@ -49,6 +50,8 @@ class ProcessCrew:
         How they get their work.
     processes
         Where the processes are listed, by worker: torch's list.
+    most
+        How many there may ever be.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class ProcessCrew:
         over: Flag,
         manner: Manner,
         processes: list[Any],
+        most: int,
     ) -> None:
         self.hub = hub
         self.processes = processes
@@ -66,29 +70,39 @@ class ProcessCrew:
         self._terms = terms
         self._over = over
         self._manner = manner
-        count = terms.num_workers
-        self._places = list(range(count))
-        self._workers = {place: place for place in range(count)}
+        self._places = list(range(most))
+        self._workers = {place: place for place in range(most)}
         # What each worker owes, oldest first: so that a batch which cannot be unpickled has a
         # number too, and a successor is asked for all of it.
-        self.due: list[collections.deque[Any]] = [collections.deque() for _ in range(count)]
-        self._states: list[dict[str, Any] | None] = [terms.state(worker) for worker in range(count)]
+        self.due: list[collections.deque[Any]] = [collections.deque() for _ in range(most)]
+        self._states: list[dict[str, Any] | None] = [terms.state(worker) for worker in range(most)]
         # How often each has died in a row without having done anything.
-        self.barren = [0] * count
-        self._stacks: list[Stack | None] = [None] * count
+        self.barren = [0] * most
+        self._stacks: list[Stack | None] = [None] * most
         self._registered: int | None = None
+        # Held while the list of processes changes: torch's thread that pins may look after them.
+        self.lock = threading.RLock()
 
     def start(self, count: int) -> None:
-        """Start all of them."""
-        terms = self._packed(self._terms)
-        try:
-            for worker in range(count):
-                self.processes.append(self._started(worker, terms))
-        finally:
-            if not self._manner.is_supervised:
-                self._over.close_descriptor()
-            if isinstance(terms, Payload):
-                terms.close()
+        """Start workers until there are so many."""
+        with self.lock:
+            key = self.unregister()
+            self._terms = self._terms._replace(num_workers=count)
+            terms = self._packed(self._terms)
+            try:
+                for worker in range(len(self.processes), count):
+                    self.processes.append(self._started(worker, terms))
+            finally:
+                if not (self._manner.is_supervised or self._manner.is_moving):
+                    self._over.close_descriptor()
+                if isinstance(terms, Payload):
+                    terms.close()
+                if key is not None:
+                    self.register(key)
+
+    def reseed(self, seed: int) -> None:
+        """Note the seed of samples that workers begin with from now on."""
+        self._terms = self._terms._replace(seed=seed)
 
     def _packed(self, terms: Terms) -> Any:  # noqa: ANN401 - the same, or a payload of it
         if self._context.get_start_method() == "fork":

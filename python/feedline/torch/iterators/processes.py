@@ -48,6 +48,7 @@ from feedline.torch.workers.offer import Made
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
+    from feedline.torch.iterators.budget import Budget
     from feedline.torch.iterators.diary import Diary
     from feedline.torch.iterators.offering import Offers
 
@@ -79,19 +80,22 @@ class ProcessIterator(WorkersIterator):
     """
 
     _crew: ProcessCrew
+    _are_processes = True
 
     def _start_workers(self, loader: DataLoader[Any]) -> None:
         context: Any = loader.multiprocessing_context
         if context is None:
             context = torch.multiprocessing
         manner = self._manner
-        self._hub = hub = Hub(self._num_workers, _SPARES if manner.is_supervised else 0)
+        self._hub = hub = Hub(self._most, _SPARES if manner.is_supervised else 0)
         self._workers_done_event = over = Flag()
-        self._crew = ProcessCrew(hub, context, self._terms(), over, manner, self._workers)
-        board = HubBoard(hub) if manner.is_offered else None
+        self._crew = ProcessCrew(
+            hub, context, self._terms(), over, manner, self._workers, self._most
+        )
+        self._board = HubBoard(hub)
         where = "in DataLoader worker process"
-        self._offers = self._offering(board, self._crew.send_all, where)
-        self._worker_result_queue = _Results(self._crew, self._offers, self._diary)
+        self._offers = self._offering(self._board, self._crew.send_all, where)
+        self._worker_result_queue = _Results(self._crew, self._offers, self._diary, self._budget)
         self._index_queues = [
             _Tasks(self._crew, worker, self._offers) for worker in range(self._num_workers)
         ]
@@ -110,6 +114,15 @@ class ProcessIterator(WorkersIterator):
             self._crew.register(id(self))
             set_sigchld_handler()
             self._worker_pids_set = True
+
+    def _start_more(self, count: int) -> None:
+        try:
+            self._crew.start(count)
+        finally:
+            self._index_queues += [
+                _Tasks(self._crew, worker, self._offers)
+                for worker in range(len(self._index_queues), len(self._workers))
+            ]
 
     def _states(self) -> tuple[dict[str, Any] | None, ...]:
         if self._latest.resumed_finished and not self._persistent_workers:
@@ -183,10 +196,13 @@ class _Results:
     # Looks after workers while somebody waits, if they are looked after.
     watch: Supervision | None = None
 
-    def __init__(self, crew: ProcessCrew, offers: Offers | None, diary: Diary) -> None:
+    def __init__(
+        self, crew: ProcessCrew, offers: Offers | None, diary: Diary, budget: Budget
+    ) -> None:
         self._crew = crew
         self._offers = offers
         self._diary = diary
+        self._budget = budget
         # What is to be returned before anything else, and what has arrived and was not looked at.
         self._words: collections.deque[Any] = collections.deque()
         self._inbox: collections.deque[Any] = collections.deque()
@@ -199,29 +215,30 @@ class _Results:
 
     def get(self, timeout: float) -> tuple[Any, Any]:
         """Wait for the next batch of any worker."""
+        deadline = monotonic() + timeout
         while not self._words:
             if not self._inbox:
-                # From one hand to the other without a step of the interpreter's between: there a
-                # Ctrl-C would be raised, and what had just arrived would be lost.
-                self._inbox.extend(map(self._crew.hub.receive_packed, (min(timeout, LISTEN),)))
-            if self._inbox[0] is not None:
-                result = self._unpacked(*self._inbox[0])
-                self._inbox.popleft()
-                if result is not None:
-                    return result
-            else:
-                self._inbox.popleft()
-                timeout -= LISTEN
+                self._listen(min(max(deadline - monotonic(), 0.0), LISTEN))
+            found = self._inbox[0]
+            result = None if found is None else self._unpacked(*found)
+            self._inbox.popleft()
+            if result is not None:
+                return result
             if self.watch is not None:
                 self.watch.look(self)
-            if timeout <= 0 and not self._words:
+            if not self._words and monotonic() >= deadline:
                 raise queue.Empty
         return self._words.popleft()  # type: ignore[no-any-return]
 
+    def _listen(self, timeout: float) -> None:
+        # From one hand to the other without a step of the interpreter's between: there a Ctrl-C
+        # would be raised, and what had just arrived would be lost.
+        self._inbox.extend(map(self._crew.hub.receive_packed, (timeout,)))
+
     def take_all(self) -> None:
         """Take everything that has been sent, so that nothing of a dead worker is left."""
-        while (found := self._crew.hub.receive_packed(0)) is not None:
-            self._inbox.append(found)
+        while not self._inbox or self._inbox[-1] is not None:
+            self._listen(0)
         while self._inbox:
             found = self._inbox[0]
             result = None if found is None else self._unpacked(*found)
@@ -247,12 +264,14 @@ class _Results:
         self._crew.heard_of(worker)
         if isinstance(number, Made):
             if self._offers is not None:
-                self._offers.arrived(worker, number, data, times)
+                self._offers.arrived(worker, number, data, times, size)
             return None
         # Tasks behind the end of an iterable dataset are never answered.
         while due and _number_of(due.popleft()) != number:
             pass
         self._crew.note_state(worker, number, data)
+        if isinstance(number, int):
+            self._budget.seen(size)
         return number, data
 
     def throw_away(self) -> None:

@@ -78,14 +78,15 @@ class Supervision:
         if now < self._next or self._crew.is_over():
             return
         self._next = now + INTERVAL
-        for worker, process in enumerate(self._crew.processes):
-            if not process.is_alive():
-                if self._manner.restarts:
-                    self._replace(worker, results, None)
-            elif self._offers is not None and self._manner.sample_timeout is not None:
-                overdue = late(self._offers, worker, self._manner.sample_timeout)
-                if overdue is not None:
-                    self._stop(worker, results, overdue)
+        with self._crew.lock:
+            for worker, process in enumerate(self._crew.processes):
+                if not process.is_alive():
+                    if self._manner.restarts:
+                        self._replace(worker, results, None)
+                elif self._offers is not None and self._manner.sample_timeout is not None:
+                    overdue = late(self._offers, worker, self._manner.sample_timeout)
+                    if overdue is not None:
+                        self._stop(worker, results, overdue)
 
     def _stop(self, worker: int, results: Any, overdue: tuple[Made, int]) -> None:  # noqa: ANN401
         key = self._crew.unregister()

@@ -44,12 +44,14 @@ from feedline.torch.workers.claiming import Claims
 from feedline.torch.workers.info import worker_info_of_this_thread
 from feedline.torch.workers.loop import serve
 from feedline.torch.workers.offer import Made
+from feedline.torch.workers.rest import Rest
 from feedline.torch.workers.stacking import collate_in_own_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from feedline.torch.dataloader import DataLoader
+    from feedline.torch.iterators.budget import Budget
     from feedline.torch.iterators.diary import Diary
     from feedline.torch.iterators.manner import Manner
     from feedline.torch.iterators.offering import Offers
@@ -76,6 +78,7 @@ class ThreadIterator(WorkersIterator):
     """
 
     _seeds_everything = False
+    _crew: ThreadCrew
 
     def _start_workers(self, loader: DataLoader[Any]) -> None:
         if isinstance(self._dataset, IterDataPipe | MapDataPipe):
@@ -89,11 +92,12 @@ class ThreadIterator(WorkersIterator):
             terms = terms._replace(collate_fn=collate_in_own_memory)
         self._workers_done_event = over = threading.Event()
         manner = self._manner
-        board = ThreadBoard() if manner.is_offered else None
+        self._board = board = ThreadBoard()
         lock = threading.Lock() if loader.dataset_lock else None
-        crew = ThreadCrew(terms, over, lock, board, self._workers)
+        crew = ThreadCrew(terms, over, lock, board, self._workers, is_offered=manner.is_offered)
+        self._crew = crew
         self._offers = self._offering(board, crew.send_all, "in DataLoader worker thread")
-        self._worker_result_queue = crew.results = _Results(self._diary, self._offers)
+        self._worker_result_queue = crew.results = _Results(self._diary, self._offers, self._budget)
         self._index_queues = [
             _Tasks(crew, worker, self._offers) for worker in range(self._num_workers)
         ]
@@ -102,6 +106,13 @@ class ThreadIterator(WorkersIterator):
         if manner.is_supervised:
             watch = _Supervision(crew, self._offers, manner, self._diary)
             self._worker_result_queue.watch = watch
+
+    def _start_more(self, count: int) -> None:
+        self._crew.start(range(len(self._workers), count))
+        self._index_queues += [
+            _Tasks(self._crew, worker, self._offers)
+            for worker in range(len(self._index_queues), len(self._workers))
+        ]
 
     def _shutdown_workers(self) -> None:
         self._end(MP_STATUS_CHECK_INTERVAL)
@@ -145,9 +156,11 @@ class ThreadCrew:
     lock
         Held while the dataset is used.
     board
-        Where batches are offered, if they are.
+        Where workers say when they sleep, and where batches are offered.
     threads
         Where the threads are listed, by worker: torch's list.
+    is_offered
+        Whether batches are.
     """
 
     results: _Results
@@ -157,8 +170,10 @@ class ThreadCrew:
         terms: Terms,
         over: threading.Event,
         lock: threading.Lock | None,
-        board: ThreadBoard | None,
+        board: ThreadBoard,
         threads: list[Any],
+        *,
+        is_offered: bool,
     ) -> None:
         self.threads = threads
         self.is_over = over.is_set
@@ -166,6 +181,7 @@ class ThreadCrew:
         self._terms = terms
         self._lock = lock
         self._board = board
+        self._is_offered = is_offered
         self._tasks: list[SimpleQueue[Any]] = []
 
     def start(self, workers: Iterable[int]) -> None:
@@ -174,10 +190,13 @@ class ThreadCrew:
         started = []
         for worker in workers:
             tasks: SimpleQueue[Any] = SimpleQueue()
-            desk = _Desk(worker, tasks, self.results, self._over)
-            if self._board is not None:
-                desk.receive = Claims(_Source(tasks), self._board, worker).receive
-            thread = _WorkerThread(worker, desk, self._terms, self._lock, narrowed, self._board)
+            source = _Source(tasks, Rest(self._board, worker))
+            desk = _Desk(worker, source.receive, self.results, self._over)
+            board = None
+            if self._is_offered:
+                board = self._board
+                desk.receive = Claims(source, board, worker).receive
+            thread = _WorkerThread(worker, desk, self._terms, self._lock, narrowed, board)
             self._tasks[worker : worker + 1] = [tasks]
             self.threads[worker : worker + 1] = [thread]
             started.append(thread)
@@ -190,6 +209,10 @@ class ThreadCrew:
         # is put back.
         torch.set_num_threads(usual)
 
+    def reseed(self, seed: int) -> None:
+        """Note the seed of samples that workers begin with from now on."""
+        self._terms = self._terms._replace(seed=seed)
+
     def send(self, worker: int, message: Any) -> None:  # noqa: ANN401 - a task
         """Send something to a worker."""
         self._tasks[worker].put(message)
@@ -201,11 +224,15 @@ class ThreadCrew:
 
 
 class _Source:
-    """What comes to a worker, for its claims."""
+    """What comes to a worker."""
 
-    def __init__(self, tasks: SimpleQueue[Any]) -> None:
-        self.receive = tasks.get
+    def __init__(self, tasks: SimpleQueue[Any], rest: Rest) -> None:
+        self._tasks = tasks
+        self._rest = rest
         self.poll = tasks.get_nowait
+
+    def receive(self) -> Any:  # noqa: ANN401 - a message
+        return self._rest.during(self._tasks.get)
 
 
 class _Tasks:
@@ -336,11 +363,15 @@ class _Desk:
     """A worker's end of its queues."""
 
     def __init__(
-        self, worker_id: int, tasks: SimpleQueue[Any], results: _Results, over: threading.Event
+        self,
+        worker_id: int,
+        receive: Callable[[], Any],
+        results: _Results,
+        over: threading.Event,
     ) -> None:
         self._worker_id = worker_id
         self._results = results
-        self.receive: Callable[[], Any] = tasks.get
+        self.receive = receive
         self.is_over = over.is_set
 
     def send(self, number: Any, data: Any, took: tuple[int, int, int]) -> None:  # noqa: ANN401
@@ -353,7 +384,8 @@ class _Results:
     # Looks after workers while somebody waits, if they are looked after.
     watch: _Supervision | None = None
 
-    def __init__(self, diary: Diary, offers: Offers | None) -> None:
+    def __init__(self, diary: Diary, offers: Offers | None, budget: Budget) -> None:
+        self._budget = budget
         self._queue: SimpleQueue[tuple[Any, tuple[int, int, int, int] | None]] = SimpleQueue()
         self._diary = diary
         self._offers = offers
@@ -370,11 +402,10 @@ class _Results:
 
     def get(self, timeout: float | None = None) -> tuple[Any, Any]:
         if self._offers is None and self.watch is None:
-            result: tuple[Any, Any]
-            result, took = self._queue.get(timeout=timeout)
-            if took is not None:
-                self._diary.made(*took)
-            return result
+            if self._ready:
+                return self._ready.popleft()  # type: ignore[no-any-return]
+            self._take(self._queue.get(timeout=timeout))
+            return self._ready.popleft()  # type: ignore[no-any-return]
         deadline = math.inf if timeout is None else monotonic() + timeout
         while not self._ready:
             left = deadline - monotonic()
@@ -399,4 +430,6 @@ class _Results:
         if isinstance(number, Made) and self._offers is not None and took is not None:
             self._offers.arrived(took[0], number, data, took[1:])
         else:
+            if isinstance(number, int):
+                self._budget.weigh(data)
             self._ready.append((number, data))

@@ -3,11 +3,17 @@
 `bookkeeping` decides which worker makes which batch, how many are under way and what is delivered
 next. It talks to workers through queues, an event and process objects; subclasses bring their own
 in `_start_workers`.
+
+Workers are added and parked, and the read-ahead moved, by the thread that iterates, between two
+steps of the bookkeeping: when it asks for a batch, and while it waits for one. Nothing of what was
+sent changes by it, and batches are delivered in the order in which they were sent, so it shows in
+no batch; random numbers are the samples' own where the number of workers is left open.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import queue
 import threading
@@ -24,12 +30,17 @@ from feedline._torch_private import (
     current_device_index,
 )
 from feedline.torch.iterators.bookkeeping import Bookkeeping
+from feedline.torch.iterators.left_open import LeftOpen, why_fixed
 from feedline.torch.iterators.manner import manner_of
 from feedline.torch.iterators.offering import Offers
+from feedline.torch.iterators.steering import LOOK, Steering, most_workers, processor_time
+from feedline.torch.order.sampling import draw_seed
 from feedline.torch.states.bookmark import Counted, live_state
 from feedline.torch.states.worker_state import Asked, AskState, Ended, Stamped, has_states
 from feedline.torch.workers.fetching import Terms
+from feedline.torch.workers.loop import Reseed
 from feedline.torch.workers.offer import Tolerated
+from feedline.torch.workers.rest import is_up, slept_ns
 
 if TYPE_CHECKING:
     from feedline.torch.dataloader import DataLoader
@@ -37,9 +48,14 @@ if TYPE_CHECKING:
 
 __all__ = ["WorkersIterator"]
 
+logger = logging.getLogger("feedline.torch")
+
 # How long to wait before looking whether all workers live. torch waits 5 s, but a thread other than
 # the main one is not told of dead children by a signal, and looking costs microseconds.
 LOOK_INTERVAL = 0.5
+
+# Where starting workers keeps the loop longer, no more are started within the epoch.
+_TOO_LONG = 1.0
 
 
 class WorkersIterator(Counted, Bookkeeping):
@@ -62,12 +78,21 @@ class WorkersIterator(Counted, Bookkeeping):
     _workers_done_event: Any
     _data_queue: Any
 
+    # What the processor time of workers is read by, and where they say when they sleep.
+    _are_processes = False
+    _board: Any
+    _crew: Any
+
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._begin_epoch(loader)
         self._rotation = self._latest.last_worker + 1
-        self._seed = loader.seed
         self._about = loader._about()
+        if isinstance(self._num_workers, LeftOpen):
+            self._num_workers = int(self._num_workers)
         self._manner = manner_of(loader)
+        self._seed = loader.seed
+        if self._seed is None and self._manner.is_open:
+            self._seed = int(self._base_seed)
         self._on_error, self._max_errors = loader.on_error, loader.max_errors
         self._faults = loader._faults
         self._offers: Offers | None = None
@@ -88,22 +113,42 @@ class WorkersIterator(Counted, Bookkeeping):
         self._home = os.getpid()
         self._worker_pids_set = False
         self._diary = loader._diary
+        self._budget = loader._budget
+        self._budget.memory = loader.memory
+        self._mode: Mode = "thread" if loader.worker_mode == "thread" else "process"
+        self._steering: Steering | None = loader._steering
+        if not loader._steering.begin(loader, self._mode, self._num_workers, self._manner):
+            self._steering = None
+        self._fixed = self._why_fixed(loader)
+        # How many workers there may ever be.
+        self._most = self._num_workers
+        if self._manner.is_moving:
+            self._most = most_workers(loader, self._mode, self._num_workers)
+        self._moves = self._steering is not None or self._budget.memory is not None
         self._workers: list[Any] = []
         self._index_queues: list[Any] = []
         self._arrived: Any = None
         self._start_workers(loader)
         self._shutdown = False
         self._data_queue = self._pinning() if self._pin_memory else self._worker_result_queue
-        self._mode: Mode = "thread" if loader.worker_mode == "thread" else "process"
         self._note()
         self._reset(loader, first_iter=True)
         self._num_yielded = self._latest.num_yielded
+
+    def _why_fixed(self, loader: DataLoader[Any]) -> str:
+        """Return why the number of workers stays where it was left open; empty if it does not."""
+        if not isinstance(loader.num_workers, LeftOpen) or self._manner.is_moving:
+            return ""
+        return (
+            why_fixed(loader) or 'with assignment="static" it says which worker makes which batch'
+        )
 
     def _note(self) -> None:
         """Tell the bookmark about this epoch."""
         latest = self._latest
         latest.num_workers = self._num_workers
-        latest.persistent = self._persistent_workers
+        # Where they may be others in each epoch, their seed is drawn for each, as for new ones.
+        latest.persistent = self._persistent_workers and not self._manner.is_open
         latest.has_states = has_states(self._dataset, self._dataset_kind)
         latest.asks_first = latest.has_states or latest.start.is_loaded
         iterable = self._dataset_kind == _DatasetKind.Iterable
@@ -123,11 +168,15 @@ class WorkersIterator(Counted, Bookkeeping):
         self._keeps_some = False
 
     def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
-        prefetch = self._num_workers * (self._prefetch_factor or 0)
-        self._diary.begin(self._mode, self._num_workers, prefetch)
+        if not first_iter and self._steering is not None:
+            self._steering.begin(loader, self._mode, self._steering.workers, self._manner)
+        self._diary.begin(self._mode, self._active, self._most_tasks)
+        self._diary.steered(self._steering, self._fixed)
         if not first_iter:
-            # Workers that persist keep their seed.
+            # Workers that persist keep their seed, unless they may be others in each epoch.
             start = self._bookmark.start
+            if self._manner.is_open:
+                self._draw_base_seed(loader, None if start is None else start.base_seed)
             self._wanted_seed_of_pipes = None if start is None else start.shared_seed
             self._latest = self._bookmark.again(self)
             self._rotation = 0
@@ -140,6 +189,96 @@ class WorkersIterator(Counted, Bookkeeping):
         super()._reset(loader, first_iter)
         if not first_iter:
             self._latest.shared_seed = self._shared_seed
+
+    def _draw_base_seed(self, loader: DataLoader[Any], said: int | None) -> None:
+        """Draw the seed of an epoch as torch does for new workers, if no state says it."""
+        self._base_seed = draw_seed(loader.generator) if said is None else said
+        if loader.seed is not None:
+            return
+        self._seed = int(self._base_seed)
+        self._crew.reseed(self._seed)
+        for tasks in self._index_queues:
+            tasks.put(Reseed(self._seed))
+
+    # ---- workers and read-ahead that move
+
+    @property
+    def _active(self) -> int:
+        """How many workers work."""
+        if self._offers is None or not self._manner.is_dynamic:
+            return self._num_workers
+        return self._offers.active
+
+    @property
+    def _most_tasks(self) -> int:
+        if self._steering is None:
+            most = super()._most_tasks
+        elif self._steering.moves_prefetch:
+            most = self._steering.prefetch
+        else:
+            most = (self._prefetch_factor or 1) * self._active
+        fits = self._budget.batches()
+        return most if fits is None else min(most, fits)
+
+    def _has_room(self, worker: int) -> bool:
+        # Who makes a batch that is on offer is not known.
+        return self._manner.is_moving or super()._has_room(worker)
+
+    def _put_more(self) -> None:
+        super()._put_more()
+        if self._moves:
+            self._diary.moved(self._active, self._most_tasks)
+
+    def _steer(self) -> None:
+        """Let the controller look, if it wants to, and do what it says."""
+        steering = self._steering
+        if steering is None or self._shutdown or not steering.is_due():
+            return
+        hired = range(len(self._workers))
+        if not all(is_up(self._board, worker) for worker in hired):
+            return
+        if not self._pin_memory:
+            # What was made while the loop was elsewhere counts, too.
+            self._worker_result_queue.take_all()
+        fits = self._budget.batches() if self._budget.is_known else None
+        if steering.moves_prefetch and fits is not None and fits < steering.prefetch:
+            steering.at_most(prefetch=fits)
+        threads = [worker.pid for worker in self._workers]
+        if steering.look(
+            self._diary,
+            slept_ns(self._board, range(self._active)),
+            processor_time(threads, self._active, are_processes=self._are_processes),
+        ):
+            self._carry_out(steering)
+
+    def _carry_out(self, steering: Steering) -> None:
+        if self._manner.is_moving and self._offers is not None:
+            if steering.workers > len(self._workers):
+                self._hire(steering)
+            if steering.workers != self._offers.active:
+                self._offers.let_work(steering.workers)
+        self._put_more()
+
+    def _hire(self, steering: Steering) -> None:
+        """Start workers that are not there yet."""
+        began = monotonic()
+        try:
+            self._start_more(steering.workers)
+        except Exception as error:
+            # Those who are there go on.
+            logger.warning("no more workers can be started: %r", error)
+            steering.at_most(workers=len(self._workers))
+        finally:
+            more = len(self._workers) - self._num_workers
+            self._num_workers += more
+            self._workers_status += [True] * more
+            self._workers_num_tasks += [0] * more
+        if monotonic() - began > _TOO_LONG:
+            steering.at_most(workers=len(self._workers))
+
+    def _start_more(self, count: int) -> None:
+        """Start workers until there are so many, and add their queues."""
+        raise NotImplementedError
 
     def _next_index(self) -> Any:  # noqa: ANN401 - whatever the sampler yields
         index = super()._next_index()
@@ -248,6 +387,7 @@ class WorkersIterator(Counted, Bookkeeping):
             board,
             send,
             self._num_workers,
+            self._most,
             is_dynamic=manner.is_dynamic,
             is_shared=manner.is_shared,
             is_batched=self._auto_collation,
@@ -256,6 +396,7 @@ class WorkersIterator(Counted, Bookkeeping):
             where=where,
             on_error=self._on_error,
             diary=self._diary,
+            budget=self._budget,
         )
 
     def _states(self) -> tuple[dict[str, Any] | None, ...]:
@@ -285,6 +426,7 @@ class WorkersIterator(Counted, Bookkeeping):
     def _next_data(self) -> Any:  # noqa: ANN401 - the user's batch
         self._diary.asked()
         try:
+            self._steer()
             data = self._kept_data() if self._keeps_some else super()._next_data()
         except (KeyboardInterrupt, SystemExit):
             self._put_back()
@@ -320,10 +462,12 @@ class WorkersIterator(Counted, Bookkeeping):
     def _try_get_data(self, timeout: float = LOOK_INTERVAL) -> tuple[bool, Any]:
         deadline = monotonic() + timeout
         while True:
-            found = self._looked(min(timeout, LOOK_INTERVAL))
+            pause = LOOK_INTERVAL if self._steering is None else LOOK
+            found = self._looked(min(timeout, pause))
             if found[0]:
                 self._arrived = found[1]
                 return found
+            self._steer()
             timeout = deadline - monotonic()
             if timeout <= 0:
                 return found

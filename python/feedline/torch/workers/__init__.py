@@ -9,4 +9,5 @@
 - `flag`: how a process hears that all is over.
 - `stack`: what a process is doing that is stuck.
 - `info`: who a worker thread is.
+- `rest`: when workers sleep.
 """

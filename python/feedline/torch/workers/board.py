@@ -1,8 +1,9 @@
 """What workers and the main process see of offered batches: cells, and memory to fill.
 
-Cells are words that all of them see. The first three of each worker say which sample it is at:
-serial, position (counted from 1; 0: none) and since when, in nanoseconds of the system's monotonic
-clock, which is the same in all processes. They are a note for whoever watches, not a claim.
+Cells are words that all of them see. The first five are each worker's own: three say which sample
+it is at, serial, position (counted from 1; 0: none) and since when, in nanoseconds of the system's
+monotonic clock, which is the same in all processes; two how long it sleeps (see `rest`). They are
+notes for whoever watches, not claims.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["NOTES", "Board", "HubBoard", "ThreadBoard", "WorkerBoard"]
 
 # Cells per worker that say what it is doing.
-NOTES = 3
+NOTES = 5
 
 
 class Board(Protocol):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from feedline._torch_private import ExceptionWrapper
 from feedline.torch.workers.board import note, note_nothing
 from feedline.torch.workers.fetching import locked
-from feedline.torch.workers.offer import Claim, Failed, Made, Offer, Part, Tolerated, tag
+from feedline.torch.workers.offer import Claim, Failed, Made, Offer, Park, Part, Tolerated, tag
 from feedline.torch.workers.slots import filled, split
 
 if TYPE_CHECKING:
@@ -72,6 +72,9 @@ class Claims:
             if isinstance(message, Offer):
                 # Perhaps once more, because units of it are open again.
                 self._known[message.serial] = message, 0
+                continue
+            if isinstance(message, Park):
+                self._known.clear()
                 continue
             # The end, or another epoch: nobody wants what was offered before.
             self._known.clear()
@@ -173,7 +176,7 @@ class Maker:
             data = list(samples.values())
         self._note_nothing()
         fetched = perf_counter_ns()
-        if data or not failed:
+        if not failed or data:
             data = terms.collate_fn(data)
         count = len(offer.span(0)) - sum(fault.replaced_by is None for fault in failed)
         self.took = count, fetched - began, perf_counter_ns() - fetched

@@ -1,8 +1,9 @@
 """What a worker does with its tasks, whether it is a process or a thread.
 
 A task is what torch's iterator puts into a worker's queue: ``(number, index)`` asks for a batch,
-`_ResumeIteration` begins another epoch, ``None`` ends the worker. Where batches are offered to all
-workers instead, it is a `Claim`; see `offer`.
+`_ResumeIteration` begins another epoch, with a `Reseed` before it where that has another seed of
+samples, ``None`` ends the worker. Where batches are offered to all workers instead, it is a
+`Claim`; see `offer`.
 """
 
 from __future__ import annotations
@@ -38,9 +39,21 @@ if TYPE_CHECKING:
 
     from feedline.torch.workers.board import Board
 
-__all__ = ["Desk", "serve"]
+__all__ = ["Desk", "Reseed", "serve"]
 
 logger = logging.getLogger(__name__)
+
+
+class Reseed:
+    """A task: take the random numbers of samples from another seed, from the next epoch on."""
+
+    __slots__ = ("seed",)
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Reseed, (self.seed,)
 
 
 class Desk(Protocol):
@@ -107,6 +120,9 @@ def serve(
                     fetcher = Fetching(terms.fetcher(), lock)
             except Exception:
                 failure = ExceptionWrapper(where=where)
+            continue
+        if isinstance(task, Reseed):
+            terms = terms._replace(seed=task.seed)
             continue
         if isinstance(task, AskState):
             told: Any = None

@@ -25,6 +25,9 @@ What must not go wrong:
   fails, although the cells are another batch's by now.
 * *A batch is not wanted any more* (an epoch begun anew, a sample given up): open units are closed.
   Those that are claimed are waited for, because their workers may be writing to its memory.
+* *A worker is parked.* It is told to forget its offers and gets no others; what it has claimed it
+  makes. When it is needed again it is told all that are open. Offers and that word come through one
+  queue, in order, so it never claims what it was not told since.
 * *A thread that was given up wakes up.* It must take its unit in hand before it writes anything
   where others look (`Board.keep`), which fails.
 
@@ -39,7 +42,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from feedline._torch_private import ExceptionWrapper
 
-__all__ = ["CLOSED", "Claim", "Failed", "Made", "Offer", "Part", "Tolerated", "tag"]
+__all__ = ["CLOSED", "Claim", "Failed", "Made", "Offer", "Park", "Part", "Tolerated", "tag"]
 
 # What stands in a cell instead of a worker when nobody shall make the unit.
 CLOSED = 0xFFFF
@@ -77,6 +80,10 @@ class Offer(NamedTuple):
         if not self.unit:
             return range(self.rows or 1)
         return range(unit * self.unit, min((unit + 1) * self.unit, self.rows))
+
+
+class Park(NamedTuple):
+    """Says to a worker: forget all offers. None come until it is told them again."""
 
 
 class Claim(NamedTuple):

@@ -22,6 +22,7 @@ from feedline.torch.workers.board import WorkerBoard
 from feedline.torch.workers.claiming import Claims
 from feedline.torch.workers.fetching import NOTHING
 from feedline.torch.workers.loop import reseeded, serve
+from feedline.torch.workers.rest import Rest
 
 if TYPE_CHECKING:
     from feedline._transport import WorkerEnd
@@ -77,9 +78,10 @@ def work(
         where = f"in DataLoader worker process {worker_id}"
         if stack is not None:
             stack.register()
-        desk, board = _Desk(end, over, where), None
+        shared = WorkerBoard(end)
+        desk, board = _Desk(end, over, where, Rest(shared, worker_id)), None
         if is_offered:
-            board = WorkerBoard(end)
+            board = shared
             desk.receive = Claims(desk.source(), board, worker_id).receive  # type: ignore[method-assign]
         with collate_into(end):
             serve(desk, terms, worker_id, where=where, board=board)
@@ -92,18 +94,19 @@ def work(
 class _Desk:
     """A worker's end of the transport, for `serve`."""
 
-    def __init__(self, end: WorkerEnd, over: Flag, where: str) -> None:
+    def __init__(self, end: WorkerEnd, over: Flag, where: str, rest: Rest) -> None:
         self._end = end
         self._where = where
+        self._rest = rest
         self._send_ns = 0
         self.is_over = over.is_set
 
     def source(self) -> _Source:
-        return _Source(self._end)
+        return _Source(self._end, self._rest)
 
     def receive(self) -> Any:  # noqa: ANN401 - a task
         try:
-            return self._end.receive()
+            return self._rest.during(self._end.receive)
         except EOFError:
             return None  # the main process is gone
 
@@ -127,12 +130,13 @@ class _Desk:
 class _Source:
     """What comes to a worker, for its claims."""
 
-    def __init__(self, end: WorkerEnd) -> None:
+    def __init__(self, end: WorkerEnd, rest: Rest) -> None:
         self._end = end
+        self._rest = rest
 
     def receive(self) -> Any:  # noqa: ANN401 - a message
         try:
-            return self._end.receive()
+            return self._rest.during(self._end.receive)
         except EOFError:
             return None  # the main process is gone
 
