@@ -70,8 +70,8 @@ class DataLoader(Checkpointing[T_co]):
         A map-style or iterable dataset, or a `feedline.Pipeline`, which then runs natively; also
         inside torch's own `Subset` (so after `random_split`) and `ConcatDataset`.
     batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory
-        As torch has them. Where batches are made natively and `num_workers` is left out, there are
-        as many threads as `feedline.Loader` takes; 0 is none, as it is for Python.
+        As torch has them. Where batches are made natively and `num_workers` is left out, a
+        controller decides, as in `feedline.Loader`; 0 is none, as it is for Python.
         ``num_workers="auto"`` (or `feedline.Auto`): a controller adds and parks workers while they
         run, as in `feedline.Loader`; where Python runs it begins with as many as the cores serve,
         by what samples were found to take before the first epoch. Nobody is promised a number of

@@ -26,6 +26,7 @@ from torch.utils.data import default_collate
 from feedline._feedline import NativeLoader
 from feedline._samples import samples_of
 from feedline._torch_private import _BaseDataLoaderIter
+from feedline.auto import Auto
 from feedline.errors import ForkError, SampleError
 from feedline.torch.iterators.left_open import auto_of
 from feedline.torch.order.seeding import sample_seed
@@ -141,7 +142,7 @@ class NativeIterator(Counted, _BaseDataLoaderIter):
         self._prefetch = (loader.prefetch_factor or 1) * max(self._num_workers, 1)
         # Where a controller decides: what, how far it may go, and what it has come to, for the
         # stretches after this one.
-        self._workers_open = auto_of(loader.num_workers)
+        self._workers_open = Auto() if self._leaves_workers else auto_of(loader.num_workers)
         self._prefetch_open = auto_of(loader.prefetch_factor)
         self._reached = loader._reached
         self._memory = loader.memory
