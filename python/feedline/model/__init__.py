@@ -23,6 +23,7 @@ from feedline.model.calibration import (
     observe,
     predict,
 )
+from feedline.model.clusters import Cluster, cluster
 from feedline.model.lines import (
     Imbalance,
     Loading,
@@ -63,6 +64,7 @@ __all__ = [
     "Bandwidth",
     "Calibration",
     "Cheapest",
+    "Cluster",
     "Elsewhere",
     "Imbalance",
     "Little",
@@ -84,6 +86,7 @@ __all__ = [
     "batch_memory",
     "calibrate",
     "cheapest_workers",
+    "cluster",
     "expected_imbalance",
     "fit_usl",
     "gustafson",
