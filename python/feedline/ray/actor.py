@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import pickle
@@ -22,14 +23,35 @@ if TYPE_CHECKING:
     from feedline.pipeline import Pipeline
     from feedline.ray.course import Order
 
-__all__ = ["LoaderActor", "Making", "packed"]
+__all__ = ["LoaderActor", "Making", "digest", "packed", "unpacked"]
 
 
 def packed(pipeline: Pipeline, settings: dict[str, object]) -> list[Any]:
     """Return a pipeline by its recipe, for Ray's object store: arrays lie there once per node."""
     buffers: list[pickle.PickleBuffer] = []
-    recipe = pickle.dumps((pipeline, settings), protocol=5, buffer_callback=buffers.append)
+    try:
+        recipe = pickle.dumps((pipeline, settings), protocol=5, buffer_callback=buffers.append)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        msg = (
+            f"{pipeline!r} cannot travel to other processes ({error}); have its functions open "
+            "files, connections and locks themselves, instead of bringing them along"
+        )
+        raise TypeError(msg) from error
     return [recipe, *(np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers)]
+
+
+def unpacked(parcel: list[Any], workers: int) -> tuple[Pipeline, dict[str, object]]:
+    """Return a pipeline, and the settings of an engine that makes what it is told and no more."""
+    pipeline, settings = pickle.loads(parcel[0], buffers=parcel[1:])
+    return pipeline, settings | {"num_workers": workers, "epochs_apart": True}
+
+
+def digest(parcel: list[Any]) -> str:
+    """Return a short text that is the same for the same pipeline with the same settings."""
+    found = hashlib.sha256()
+    for part in parcel:
+        found.update(part)
+    return found.hexdigest()[:12]
 
 
 @dataclass
@@ -58,10 +80,7 @@ class LoaderActor:
     """
 
     def __init__(self, parcel: list[Any], workers: int) -> None:
-        pipeline, settings = pickle.loads(parcel[0], buffers=parcel[1:])
-        self._pipeline: Pipeline = pipeline
-        # What comes next is told, so nothing is read ahead of it.
-        self._settings = settings | {"num_workers": workers, "epochs_apart": True}
+        self._pipeline, self._settings = unpacked(parcel, workers)
         self._lock = threading.Lock()
         self._idle: dict[tuple[int, int], list[NativeLoader]] = {}
         self._native: list[NativeLoader] = []

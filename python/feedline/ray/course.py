@@ -36,7 +36,7 @@ _IDENTITY = {
 
 @dataclass(frozen=True)
 class Order:
-    """What a loader actor is told: resume there, as this rank, and hand over one batch.
+    """What a loader actor is told: resume there, as this rank, and hand over what is left.
 
     Attributes
     ----------
@@ -117,14 +117,19 @@ class Course:
             plan["step"] = step
         return plan
 
-    def order(self, epoch: int, number: int, rank: int) -> Order:
-        """Return what makes a batch."""
+    def samples(self, epoch: int, number: int = 0, count: int | None = None) -> int:
+        """Count the samples that a rank gets in an epoch, or in so many batches of it."""
+        size, samples = self.plan["batch_size"], self._share(self._left(epoch))[1]
+        last = samples if count is None else min((number + count) * size, samples)
+        return max(last - number * size, 0)
+
+    def order(self, epoch: int, number: int, rank: int, count: int = 1) -> Order:
+        """Return what makes a batch, or several that follow each other."""
         plan = self.plan
         size, places, world = plan["batch_size"], plan["places"], self.world_size
         left = self._left(epoch)
-        _, samples = self._share(left)
         first = number * size
-        positions = np.arange(first, min(first + size, samples))
+        positions = np.arange(first, first + self.samples(epoch, number, count))
         turns = positions * world + rank
         if turns[-1] >= left:
             # The epoch's start is repeated, which only a rank of all ranks knows how to do.

@@ -31,6 +31,10 @@ __all__ = ["Desk", "Setup"]
 _TICK = 0.25
 #: How long a question waits. Readers that are alive ask again.
 _PATIENCE = 5.0
+#: A desk that jobs share by name ends so many seconds after the last reader.
+_LINGERS = 10.0
+#: Where named desks are.
+NAMESPACE = "feedline"
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,10 @@ class Setup:
         Bytes of batches that no reader has yet.
     epochs
         How many epochs there are, if that is limited.
-    fingerprint
-        What jobs must agree on to share the desk, by name.
+    name
+        By which several jobs share the desk, if they do.
+    agreed
+        What else they must agree on then.
     """
 
     loaders: tuple[int, int]
@@ -61,7 +67,35 @@ class Setup:
     prefetch: int
     memory: int
     epochs: int | None
-    fingerprint: dict[str, Any]
+    name: str | None = None
+    agreed: dict[str, Any] = field(default_factory=dict)
+
+    def desk(self) -> Any:  # noqa: ANN401 - Ray's handle
+        """Start the desk; that of a name is started once, by whoever comes first."""
+        options: dict[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 1000}
+        if self.name is not None:
+            # It belongs to no job, as any of them may end first.
+            options |= {"name": self.name, "namespace": NAMESPACE, "get_if_exists": True}
+            options["lifetime"] = "detached"
+        return ray.remote(Desk).options(**options).remote(self)
+
+    def differing(self, other: Setup) -> str:
+        """Say in which settings another one differs, or nothing."""
+        here, there = (
+            {
+                "num_loaders or autoscale": setup.loaders,
+                "num_cpus or actor_options": setup.options,
+                "prefetch": setup.prefetch,
+                "epochs": setup.epochs,
+                **setup.agreed,
+            }
+            for setup in (self, other)
+        )
+        return "; ".join(
+            f"{what} is {here[what]} there and {there[what]} here"
+            for what in here
+            if here[what] != there[what]
+        )
 
 
 @dataclass
@@ -81,12 +115,21 @@ class _Hand:
     begun: float
     busy: int = 0
     ready: bool = False
+    # It takes the place of one that died until that is replaced, and does nothing else.
+    spare: bool = False
+    # It takes the place of one that died.
+    replaces: bool = False
     # It is taken away when it has made what it is at.
     leaving: bool = False
     made: int = 0
     seconds: float = 0.0
     nbytes: int = 0
     about: dict[str, Any] = field(default_factory=dict)
+
+
+def _ahead(prefetch: int, actors: int) -> int:
+    """Return how many batches of one reader may be under way: what keeps all actors busy, twice."""
+    return 2 + 2 * prefetch * actors
 
 
 class Desk:
@@ -102,16 +145,19 @@ class Desk:
         # Readers bring it along: a desk that is started again has lost what it was given.
         self._parcel: Any = None
         self._setup = setup
-        ahead = 2 + 2 * setup.prefetch * setup.loaders[1]
-        self._ledger = Ledger(setup.memory, ahead, setup.epochs)
+        ahead = _ahead(setup.prefetch, setup.loaders[1])
+        self._ledger = Ledger(setup.memory, ahead, setup.epochs, shared=setup.name is not None)
         self._hands: dict[str, _Hand] = {}
         self._names = itertools.count()
         self._scaling = Scaling(*setup.loaders)
-        self._waiters: set[asyncio.Event] = set()
+        # Questions that have no answer yet, by batch.
+        self._waiters: dict[BatchName, set[asyncio.Event]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = {"deaths": 0, "replaced": 0, "added": 0, "removed": 0, "made_twice": 0}
         self._failure: BaseException | None = None
         self._ticking = False
+        # When there was a reader last.
+        self._asked = time.monotonic()
 
     # ---- asked by readers
 
@@ -123,12 +169,15 @@ class Desk:
         epoch: int,
         number: int,
         parcel: list[Any],
-    ) -> dict[str, Any]:
+    ) -> None:
         """Let a reader begin at a batch; it may join again anywhere.
 
         `parcel` has the reference to what `packed` returned.
         """
-        self._parcel = self._parcel or parcel[0]
+        if self._parcel is None:
+            # The job that brings it may end first.
+            shared = self._setup.name is not None
+            self._parcel = ray.put(await parcel[0]) if shared else parcel[0]
         self._ledger.join(reader, course, rank, epoch, number, time.monotonic())
         self._wake()
         if not self._ticking:
@@ -137,7 +186,6 @@ class Desk:
             for _ in range(self._scaling.wanted):
                 self._hire()
         self._pump()
-        return self._setup.fingerprint
 
     async def leave(self, reader: str) -> None:
         """Keep nothing for a reader any more."""
@@ -170,7 +218,8 @@ class Desk:
             if self._failure is not None:
                 raise self._failure
             changed = asyncio.Event()
-            self._waiters.add(changed)
+            waiters = self._waiters.setdefault(self._ledger.name(reader, epoch, number), set())
+            waiters.add(changed)
             self._pump()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), until - now)
@@ -180,9 +229,16 @@ class Desk:
         """Take note that a reader is there, though it wants nothing now."""
         self._ledger.knows(reader, time.monotonic())
 
-    async def fingerprint(self) -> dict[str, Any]:
-        """Return what jobs must agree on to share it."""
-        return self._setup.fingerprint
+    async def scale(self, least: int, most: int) -> None:
+        """Have another number of actors from now on."""
+        self._scaling.between(least, most)
+        self._ledger.ahead = _ahead(self._setup.prefetch, most)
+        self._fit()
+        self._pump()
+
+    async def differing(self, setup: Setup) -> str:
+        """Say in what a job differs from the one that came first, or nothing."""
+        return self._setup.differing(setup)
 
     async def stats(self) -> dict[str, Any]:
         """Return what the desk and its actors have counted."""
@@ -190,10 +246,11 @@ class Desk:
         actors = []
         for name, hand in self._hands.items():
             alive = now - hand.begun
+            ready = "spare" if hand.spare else "leaving" if hand.leaving else "ready"
             actors.append(
                 {
                     "name": name,
-                    "state": "leaving" if hand.leaving else "ready" if hand.ready else "starting",
+                    "state": ready if hand.ready else "starting",
                     "batches": hand.made,
                     "bytes": hand.nbytes,
                     "seconds_per_batch": hand.seconds / hand.made if hand.made else None,
@@ -233,25 +290,31 @@ class Desk:
                 "num_loaders= and num_cpus="
             )
         busy = sum(hand.busy > 0 for hand in self._hands.values())
+        several = self._setup.name is not None and len(self._ledger) > 1
+        slowest = f"; {len(self._ledger)} readers share them and wait for the slowest"
         return (
-            f"{busy} of {len(self._hands)} loader actors are making batches, "
+            f"{busy} of {len(self._staying())} loader actors are making batches, "
             f"{self._ledger.booked} of {self._setup.memory} bytes are under way"
+            + (slowest if several else "")
         )
 
     # ---- actors
 
-    def _hire(self) -> None:
+    def _hire(self, *, spare: bool = False, replaces: bool = False) -> None:
         """Start a loader actor."""
-        name = f"loader-{next(self._names)}"
+        name = f"spare-{next(self._names)}" if spare else f"loader-{next(self._names)}"
         options = {
             "scheduling_strategy": "SPREAD",
             "max_concurrency": self._setup.prefetch + 1,
             **self._setup.options,
         }
+        if spare:
+            # It works while the processors of the one that died are free.
+            options["num_cpus"] = 0
         handle = (
             ray.remote(LoaderActor).options(**options).remote(self._parcel, self._setup.workers)
         )
-        self._hands[name] = _Hand(handle, time.monotonic())
+        self._hands[name] = _Hand(handle, time.monotonic(), spare=spare, replaces=replaces)
         self._begin(self._welcome(name))
 
     async def _welcome(self, name: str) -> None:
@@ -280,9 +343,10 @@ class Desk:
             text = str(error)
             if "creation task" in text or "__init__" in text:
                 self._failure = error
-        if self._failure is None and len(self._hands) < self._scaling.wanted:
+        missing = not hand.spare and len(self._staying()) < self._scaling.wanted
+        if self._failure is None and missing:
             self._count["replaced"] += 1
-            self._hire()
+            self._hire(replaces=True)
         if self._failure is not None:
             self._wake()
         self._pump()
@@ -307,7 +371,7 @@ class Desk:
         now = time.monotonic()
         delivery = Delivery(batch, making)
         if self._ledger.finish(batch_name, name, delivery, making.nbytes, now):
-            self._wake()
+            self._wake(batch_name)
         else:
             self._count["made_twice"] += 1
         if hand.leaving and not hand.busy:
@@ -315,9 +379,7 @@ class Desk:
         self._pump()
 
     def _dismiss(self, name: str) -> None:
-        hand = self._hands.pop(name)
-        self._count["removed"] += 1
-        ray.kill(hand.handle)
+        ray.kill(self._hands.pop(name).handle)
 
     # ---- what follows
 
@@ -327,18 +389,26 @@ class Desk:
         while (free := self._free()) is not None and (wish := self._ledger.next(now)) is not None:
             self._assign(free, wish, now)
 
-    def _wake(self) -> None:
-        """Let those who wait look again."""
-        for waiter in self._waiters:
-            waiter.set()
-        self._waiters.clear()
+    def _wake(self, name: BatchName | None = None) -> None:
+        """Let those who wait look again, or those who wait for one batch."""
+        for of_it in [name] if name is not None else list(self._waiters):
+            for waiter in self._waiters.pop(of_it, ()):
+                waiter.set()
+
+    def _staying(self) -> dict[str, _Hand]:
+        """Return those that are to work, as many as are wanted."""
+        return {
+            name: hand for name, hand in self._hands.items() if not hand.leaving and not hand.spare
+        }
 
     def _free(self, besides: set[str] | None = None) -> str | None:
         """Return the actor that has least to do, if one may have more."""
+        missing = any(hand.replaces and not hand.ready for hand in self._hands.values())
         free = [
             (hand.busy, name)
             for name, hand in self._hands.items()
             if hand.ready
+            and (missing or not hand.spare)
             and not hand.leaving
             and hand.busy < self._setup.prefetch
             and name not in (besides or ())
@@ -364,18 +434,36 @@ class Desk:
 
     def _look(self) -> None:
         now = time.monotonic()
+        self._ledger.forget(now)
+        if len(self._ledger):
+            self._asked = now
+        elif self._setup.name is not None and now - self._asked > _LINGERS:
+            # Actors end with it. A job that comes later starts another.
+            ray.kill(ray.get_runtime_context().current_actor)
         for wish, makers in list(self._ledger.overdue(now)):
             other = self._free(besides=makers)
             if other is not None:
                 self._assign(other, wish, now)
-        staying = {name: hand for name, hand in self._hands.items() if not hand.leaving}
+        staying = self._staying()
+        spares = any(hand.spare for hand in self._hands.values())
+        if not spares and any(hand.ready for hand in staying.values()):
+            # A process takes seconds to start, in which nobody should wait.
+            self._hire(spare=True)
         busy = sum(hand.busy for hand in staying.values()) / self._setup.prefetch
-        change = self._scaling.change(now, len(staying), busy, len(self._ledger))
-        if change > 0:
+        self._scaling.change(now, len(staying), busy, len(self._ledger))
+        self._fit()
+
+    def _fit(self) -> None:
+        """Start or end actors until there are as many as are wanted."""
+        if self._parcel is None or self._failure is not None:
+            return
+        while len(staying := self._staying()) < self._scaling.wanted:
             self._count["added"] += 1
             self._hire()
-        elif change < 0:
-            name, hand = min(staying.items(), key=lambda item: item[1].busy)
+        while len(staying := self._staying()) > self._scaling.wanted:
+            self._count["removed"] += 1
+            # Rather one that has not even started.
+            name, hand = min(staying.items(), key=lambda item: (item[1].ready, item[1].busy))
             hand.leaving = True
             if not hand.busy:
                 self._dismiss(name)

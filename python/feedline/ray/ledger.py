@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "BatchName", "Ledger"]
 
 #: A reader that has asked for nothing for so many seconds is not waited for by another of the same
-#: batches; one that gave no sign of life for as long is gone.
-PATIENCE = 30.0
+#: batches; one that gave no sign of life for so many is gone.
+PATIENCE, GONE = 30.0, 15.0
 #: An assigned batch that is a reader's next is given to a second actor after so many seconds, and
 #: so many times what a batch takes.
 OVERDUE, OVERDUE_TIMES = 1.0, 4.0
@@ -58,6 +58,8 @@ class _Reader:
     # When it asked last, and when it was last known to be alive.
     asked: float
     seen: float
+    # From its next batch on, so many are under way.
+    planned: int = 0
 
     def name(self, ahead: int, courses: list[Course], epochs: int | None) -> BatchName | None:
         """Return the batch that it wants after so many others."""
@@ -80,16 +82,26 @@ class Ledger:
         How many batches of one reader may be.
     epochs
         How many epochs there are, if that is limited.
+    shared
+        Whether readers are of several jobs and leave batches as they are. Those of the same batches
+        that are at most `ahead` apart are *near*: the faster one waits, and each batch is made once
+        for both.
     """
 
-    def __init__(self, memory: int, ahead: int, epochs: int | None = None) -> None:
+    def __init__(
+        self, memory: int, ahead: int, epochs: int | None = None, *, shared: bool = False
+    ) -> None:
         self.memory = memory
-        self._ahead = ahead
+        self.ahead = ahead
+        self._shared = shared
         self.batches: dict[BatchName, Batch] = {}
         self.courses: list[Course] = []
         self.made_again = 0
         self._epochs = epochs
         self._readers: dict[str, _Reader] = {}
+        # Those of the same batches, by course and rank.
+        self._groups: dict[tuple[int, int], list[_Reader]] = {}
+        self._begun, self._made_bytes = 0, 0
         self._typical_bytes = 0.0
         self._typical_seconds = 0.0
 
@@ -105,14 +117,27 @@ class Ledger:
         self._readers[reader] = _Reader(known, rank, epoch, number, now, now)
         # What it had in its hands before is not what was made any more, if it wrote into it.
         for name, batch in list(self.batches.items()):
-            if (name.course, name.rank) == (known, rank) and batch.handed:
-                del self.batches[name]
-        self._forget(now)
+            if (name.course, name.rank) == (known, rank) and batch.handed and not self._shared:
+                self._drop(name)
+        self.forget(now)
 
     def leave(self, reader: str, now: float) -> None:
         """Keep nothing for a reader any more."""
         self._readers.pop(reader, None)
-        self._forget(now)
+        self.forget(now)
+
+    def forget(self, now: float) -> None:
+        """Drop readers that are gone, and what no other wants any more."""
+        self._readers = {
+            name: reader for name, reader in self._readers.items() if now - reader.seen <= GONE
+        }
+        self._groups = {}
+        for reader in self._readers.values():
+            self._groups.setdefault((reader.course, reader.rank), []).append(reader)
+            reader.planned = 0
+        for name in list(self.batches):
+            if not self._is_wanted(name, now):
+                self._drop(name)
 
     def knows(self, reader: str, now: float) -> bool:
         """Whether a reader has joined; it is known to be alive then."""
@@ -126,44 +151,57 @@ class Ledger:
     def ask(self, reader: str, epoch: int, number: int, done: tuple[int, int], now: float) -> Any:  # noqa: ANN401 - what the actor returned
         """Return what a reader wants if it is made, after it has all before `done`."""
         this = self._readers[reader]
+        if self._pauses(this, now):
+            # Nothing was kept for it meanwhile.
+            this.planned = 0
         this.asked = this.seen = now
         # Calls overtake each other; what it has, it has.
         if (this.epoch, this.number) < done:
-            this.epoch, this.number = done
-            self._forget(now)
-        name = BatchName(this.course, epoch, this.rank, number)
-        batch = self.batches.get(name)
+            self._advance(this, *done, now)
+        batch = self.batches.get(self.name(reader, epoch, number))
         if batch is None or not batch.made:
             return None
         batch.handed = True
         return batch.content
 
+    def name(self, reader: str, epoch: int, number: int) -> BatchName:
+        """Return which batch of all that is."""
+        this = self._readers[reader]
+        return BatchName(this.course, epoch, this.rank, number)
+
     def lost(self, reader: str, epoch: int, number: int) -> None:
         """Have a batch made again whose content cannot be had."""
-        this = self._readers[reader]
-        name = BatchName(this.course, epoch, this.rank, number)
+        name = self.name(reader, epoch, number)
         batch = self.batches.get(name)
         if batch is not None and batch.made:
-            del self.batches[name]
+            self._drop(name)
             self.made_again += 1
 
     # ---- actors
 
     def next(self, now: float) -> BatchName | None:
         """Return the planned batch that is wanted first, if it may be begun now."""
-        room = self.memory - self.booked
-        for ahead, reader, name in self._wishes(now):
-            if name in self.batches:
+        room = self.memory - self.booked >= self._typical_bytes
+        wishes: list[tuple[int, int, BatchName]] = []
+        for reader in self._readers.values():
+            name = None if self._pauses(reader, now) else self._planned(reader)
+            if name is None:
                 continue
-            if room >= self._typical_bytes or (ahead == 0 and not self._is_waited_for(reader, now)):
-                return name
-            if ahead > 0:
-                return None
-        return None
+            behind = self._behind(reader, now)
+            # The next batch of each reader is always begun, or nobody would go on.
+            is_next = reader.planned == 0 and not behind
+            # Jobs that share go side by side; within one, a reader behind is often a dead one.
+            apart = reader.planned + (behind if self._shared else 0)
+            if apart < self.ahead and (room or is_next):
+                wishes.append((reader.planned, reader.rank, name))
+        return min(wishes)[2] if wishes else None
 
     def assign(self, name: BatchName, actor: str, now: float) -> None:
         """Note that an actor has begun a batch."""
-        self.batches.setdefault(name, Batch()).makers[actor] = now
+        if name not in self.batches:
+            self.batches[name] = Batch()
+            self._begun += 1
+        self.batches[name].makers[actor] = now
 
     def finish(
         self,
@@ -182,6 +220,7 @@ class Ledger:
         self._typical_bytes += weight * (nbytes - self._typical_bytes)
         self._typical_seconds += weight * (seconds - self._typical_seconds)
         batch.made, batch.content, batch.nbytes = True, content, nbytes
+        self._begun, self._made_bytes = self._begun - 1, self._made_bytes + nbytes
         batch.makers.clear()
         return True
 
@@ -192,7 +231,7 @@ class Ledger:
             batch = self.batches[name]
             del batch.makers[actor]
             if not batch.makers:
-                del self.batches[name]
+                self._drop(name)
         return len(mine)
 
     def overdue(self, now: float) -> Iterator[tuple[BatchName, set[str]]]:
@@ -210,33 +249,69 @@ class Ledger:
     @property
     def booked(self) -> int:
         """Bytes of batches that are made or begun and that some reader does not have yet."""
-        return sum(
-            batch.nbytes if batch.made else int(self._typical_bytes)
-            for batch in self.batches.values()
-        )
+        return self._made_bytes + int(self._begun * self._typical_bytes)
 
     # ---- inside
 
-    def _wishes(self, now: float) -> Iterator[tuple[int, _Reader, BatchName]]:
-        """Yield what readers want, the next batch of each first, then the one after it."""
-        readers = [reader for reader in self._readers.values() if not self._pauses(reader, now)]
-        readers.sort(key=lambda reader: reader.rank)
-        for ahead in range(self._ahead):
-            wanted = [
-                (reader, reader.name(ahead, self.courses, self._epochs)) for reader in readers
-            ]
-            readers = [reader for reader, name in wanted if name is not None]
-            for reader, name in wanted:
-                if name is not None:
-                    yield ahead, reader, name
+    def _drop(self, name: BatchName) -> None:
+        """Forget a batch; whoever wants it has it made again."""
+        batch = self.batches.pop(name)
+        if batch.made:
+            self._made_bytes -= batch.nbytes
+        else:
+            self._begun -= 1
+        for reader in self._groups.get((name.course, name.rank), ()):
+            place = self._distance(reader, name.epoch, name.number)
+            if 0 <= place < reader.planned:
+                reader.planned = place
 
-    def _is_waited_for(self, reader: _Reader, now: float) -> bool:
-        """Whether another reader of the same batches is behind this one, and still reads."""
-        here = (reader.epoch, reader.number)
+    def _advance(self, reader: _Reader, epoch: int, number: int, now: float) -> None:
+        """Note that a reader has all batches before this one."""
+        steps = self._distance(reader, epoch, number)
+        had = [
+            reader.name(ahead, self.courses, self._epochs)
+            for ahead in range(min(steps, self.ahead))
+        ]
+        reader.epoch, reader.number = epoch, number
+        reader.planned = max(reader.planned - steps, 0)
+        for name in had:
+            if name is not None and name in self.batches and not self._is_wanted(name, now):
+                self._drop(name)
+
+    def _is_wanted(self, name: BatchName, now: float) -> bool:
+        """Whether a reader comes to a batch soon; one that is far behind has it made again."""
         return any(
-            (other.epoch, other.number) < here and not self._pauses(other, now)
-            for other in self._fellows(reader)
+            0 <= self._distance(reader, name.epoch, name.number) < self.ahead
+            and not self._pauses(reader, now)
+            for reader in self._groups.get((name.course, name.rank), ())
         )
+
+    def _planned(self, reader: _Reader) -> BatchName | None:
+        """Return the first batch of a reader that is not under way, if it is not far away."""
+        while reader.planned < self.ahead:
+            name = reader.name(reader.planned, self.courses, self._epochs)
+            if name is None or name not in self.batches:
+                return name
+            reader.planned += 1
+        return None
+
+    def _behind(self, reader: _Reader, now: float) -> int:
+        """Return by how many batches the last of those near it is behind a reader."""
+        apart = [
+            self._distance(other, reader.epoch, reader.number)
+            for other in self._fellows(reader)
+            if not self._pauses(other, now)
+        ]
+        return max((batches for batches in apart if 0 <= batches <= self.ahead), default=0)
+
+    def _distance(self, reader: _Reader, epoch: int, number: int) -> int:
+        """Return how many batches after a reader's next one another is."""
+        apart, course = number - reader.number, self.courses[reader.course]
+        for between in range(reader.epoch, epoch):
+            apart += course.batches(between)
+        for between in range(epoch, reader.epoch):
+            apart -= course.batches(between)
+        return apart
 
     def _pauses(self, reader: _Reader, now: float) -> bool:
         """Whether it has asked for nothing for long while others want the same batches."""
@@ -244,21 +319,6 @@ class Ledger:
 
     def _fellows(self, reader: _Reader) -> Iterator[_Reader]:
         """Yield the other readers of the same batches."""
-        for other in self._readers.values():
-            if other is not reader and (other.course, other.rank) == (reader.course, reader.rank):
+        for other in self._groups.get((reader.course, reader.rank), ()):
+            if other is not reader:
                 yield other
-
-    def _forget(self, now: float) -> None:
-        """Drop readers that are gone, and what no other wants any more."""
-        self._readers = {
-            name: reader for name, reader in self._readers.items() if now - reader.seen <= PATIENCE
-        }
-        begin: dict[tuple[int, int], tuple[int, int]] = {}
-        for reader in self._readers.values():
-            if not self._pauses(reader, now):
-                whose, here = (reader.course, reader.rank), (reader.epoch, reader.number)
-                begin[whose] = min(begin.get(whose, here), here)
-        for name in list(self.batches):
-            first = begin.get((name.course, name.rank))
-            if first is None or (name.epoch, name.number) < first:
-                del self.batches[name]

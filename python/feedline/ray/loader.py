@@ -10,18 +10,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import ActorDiedError, RayError
 
 import feedline
 from feedline import ranks
-from feedline._arguments import flag, one_of, real, seconds, size, whole
+from feedline._arguments import flag, one_of, seconds, size, whole
 from feedline.errors import Closed, Superseded
-from feedline.ray.actor import packed
+from feedline.ray.actor import digest, packed
 from feedline.ray.course import Course
-from feedline.ray.desk import Desk, Setup
+from feedline.ray.desk import Setup
 from feedline.ray.output import as_output
 from feedline.ray.reader import Reader
 from feedline.ray.report import slow_actor, verdict
+from feedline.ray.settings import check, default_memory, loaders, options, shared_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,12 +45,10 @@ __all__ = ["Loader"]
 
 #: After so many seconds without a batch the loader says what it waits for.
 _SAYS_SO = 10.0
-#: The share of a node's object store that batches may take which no trainer has.
-_SHARE = 0.3
 
+#: Seconds between two attempts to find a desk that jobs share.
+_AGAIN = 0.1
 
-#: How far apart the places of one state may be, which is what an order is.
-_MOST_PLACES = 2**24
 #: What a copy of a loader begins anew.
 _OF_THIS_PROCESS = (
     "_reader",
@@ -87,12 +86,17 @@ class Loader(Generic[Batch]):
         Batches that an actor makes at a time.
     memory
         Bytes of batches, as a number or such as ``"2GiB"``, that may be made or begun and not be
-        received by a trainer yet. ``None``: three tenths of the object store of one node.
+        received by a trainer yet. ``None``: three tenths of the object stores of as many nodes as
+        there may be actors.
     timeout
         Seconds without a batch after which `TimeoutError` says what was waited for. ``None``: wait
         for ever, and warn after ten seconds.
     actor_options
         Further options of Ray's for the actors, such as ``{"resources": {"loading": 1}}``.
+    name
+        Share the actors with every other job of the cluster that makes a loader of this name, of
+        the same pipeline and with the same settings: each batch is made once for all that are near
+        each other in the epoch, and the faster ones wait for the slowest (see Notes).
     output
         ``"numpy"``, or ``"torch"``. Both view Ray's object store and copy nothing on the host where
         the batch was made; NumPy's arrays are read-only.
@@ -111,6 +115,12 @@ class Loader(Generic[Batch]):
     Notes
     -----
     Ray is started by ``ray.init()`` with its own defaults if nobody has done so.
+
+    Jobs that share actors by `name` are near each other when they are within ``2 + 2 * prefetch``
+    batches for each actor. A job that is farther behind, as one that begins later, has its batches
+    made on their own, and nobody waits for it until it has come near; nor for one that asks for
+    nothing for half a minute. The actors end ten seconds after the last job. With
+    ``output="torch"`` batches are copied out of the store, for another job may read them there.
     """
 
     def __init__(
@@ -124,6 +134,7 @@ class Loader(Generic[Batch]):
         memory: int | str | None = None,
         timeout: float | None = None,
         actor_options: Mapping[str, Any] | None = None,
+        name: str | None = None,
         output: Literal["numpy", "torch"] = "numpy",
         batch_size: int = 1,
         shuffle: bool = False,
@@ -144,12 +155,13 @@ class Loader(Generic[Batch]):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        loaders = _loaders(num_loaders, autoscale)
-        cpus = real("num_cpus", num_cpus)
+        number = loaders(num_loaders, autoscale)
+        actors = options(num_cpus, actor_options)
         prefetch = whole("prefetch", prefetch, 1, 64)
         self._output = one_of("output", output, ("numpy", "torch"))
         self._timeout = None if timeout is None else seconds("timeout", timeout)
         self._share = ranks.given(rank, world_size)
+        name = shared_name(name)
         # It makes nothing: it checks the settings, and knows the plan.
         plan = feedline.Loader(
             pipeline,
@@ -173,7 +185,7 @@ class Loader(Generic[Batch]):
             rank=0,
             world_size=1,
         )
-        _check(pipeline, plan)
+        check("feedline.ray.Loader", pipeline, plan)
         if not ray.is_initialized():
             ray.init()
         self._epochs = epochs
@@ -182,22 +194,48 @@ class Loader(Generic[Batch]):
         settings = plan._settings | {"io_workers": whole("io_workers", io_workers, 0, 4096)}
         # The plan says where epochs end; an actor may be asked for any of them.
         settings.pop("epochs", None)
-        setup = Setup(
-            loaders=loaders,
-            options={"num_cpus": cpus, **(actor_options or {})},
-            workers=max(1, math.ceil(cpus)),
+        parcel = packed(pipeline, settings)
+        # What jobs that share actors must agree on, besides how the actors are made.
+        agreed = {"memory": memory, **self._course.plan}
+        agreed["the pipeline, with its files and functions,"] = digest(parcel) if name else ""
+        self._setup = Setup(
+            loaders=number,
+            options=actors,
+            workers=max(1, math.ceil(actors["num_cpus"])),
             prefetch=prefetch,
-            memory=_default_memory() if memory is None else size("memory", memory),
+            memory=default_memory(number[1]) if memory is None else size("memory", memory),
             epochs=epochs,
-            fingerprint=self._course.plan,
+            name=name,
+            agreed=agreed,
         )
-        self._parcel = ray.put(packed(pipeline, settings))
-        desk = ray.remote(Desk).options(num_cpus=0, max_restarts=-1, max_concurrency=1000)
-        self._desk: Any = desk.remote(setup)
+        self._desk: Any = self._setup.desk()
+        if name is not None:
+            self._agree()
+        self._parcel = ray.put(parcel)
         self._job = uuid.uuid4().hex
         self._place = (0, 0)
         self._begin()
         self._is_owner = True
+
+    def _asked(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - what the desk says
+        """Return the desk's answer; one that jobs share may have to be started again."""
+        while True:
+            try:
+                return ray.get(getattr(self._desk, method).remote(*arguments))
+            except ActorDiedError:
+                if self._setup.name is None:
+                    raise
+                time.sleep(_AGAIN)
+                self._desk = self._setup.desk()
+
+    def _agree(self) -> None:
+        """Refuse to share a desk with jobs that have other settings."""
+        if differing := self._asked("differing", self._setup):
+            msg = (
+                f"jobs share the actors of name={self._setup.name!r}, and {differing}; pass the "
+                "same, or another name"
+            )
+            raise ValueError(msg)
 
     def _begin(self) -> None:
         self._reader: Reader | None = None
@@ -252,7 +290,16 @@ class Loader(Generic[Batch]):
         if self._reader is None:
             name = f"{self._job}/{share.rank}/{uuid.uuid4().hex}"
             where = (self._course, share.rank, self._place)
-            self._reader = Reader(self._desk, self._parcel, name, *where, self._epochs)
+            shared = self._setup.name is not None
+            self._reader = Reader(
+                self._desk,
+                self._parcel,
+                name,
+                *where,
+                self._epochs,
+                again=self._setup.desk if shared else None,
+                copies=shared and self._output == "torch",
+            )
         if self._epochs is not None and self._place[0] >= self._epochs:
             msg = f"the loader has delivered its {self._epochs} epochs; epochs= says how many"
             raise Closed(msg)
@@ -333,10 +380,25 @@ class Loader(Generic[Batch]):
             ``batches`` and ``seconds_waited`` of this rank; ``actors``, one by one; how many died,
             were replaced, added and taken away; ``bytes_under_way``.
         """
-        stats: RayStats = ray.get(self._desk.stats.remote())
+        stats: RayStats = self._asked("stats")
         stats["batches"], stats["seconds_waited"] = self._delivered, self._waited
         stats["seconds"] = 0.0 if self._begun is None else time.perf_counter() - self._begun
         return stats
+
+    def scale(self, num_loaders: int | tuple[int, int]) -> None:
+        """Have another number of actors from now on, for all readers.
+
+        Actors that are taken away make what they are at. Nothing else changes: not the batches,
+        nor their order.
+
+        Parameters
+        ----------
+        num_loaders
+            How many, or the least and the most, as `autoscale` has them.
+        """
+        if isinstance(num_loaders, int):
+            num_loaders = loaders(num_loaders, None)
+        self._asked("scale", *loaders(1, num_loaders))
 
     def explain(self) -> str:
         """Say in plain words who waits for whom, and name the actor that is slow.
@@ -353,19 +415,20 @@ class Loader(Generic[Batch]):
         at_work = [actor for actor in stats["actors"] if actor["batches"]]
         if found is not None or at_work:
             name = (found[0] if found else max(at_work, key=lambda one: one["batches"]))["name"]
-            told += f" Inside {name}: {ray.get(self._desk.explain.remote(name))}"
+            told += f" Inside {name}: {self._asked('explain', name)}"
         return told
 
     def close(self) -> None:
         """Stop reading, and end the actors if they were started by this loader, not by a copy's.
 
-        Actors end, too, when nobody holds the loader or a copy of it any more.
+        Actors end, too, when nobody holds the loader or a copy of it any more. Those that jobs
+        share by `name` end some seconds after the last job has stopped reading.
         """
         if self._is_closed:
             return
         self._is_closed = True
         self._stop()
-        if self._is_owner and ray.is_initialized():
+        if self._is_owner and self._setup.name is None and ray.is_initialized():
             ray.kill(self._desk)
 
     # ---- inside
@@ -415,7 +478,7 @@ class Loader(Generic[Batch]):
     def _complain(self) -> None:
         """Say what a batch is waited for."""
         try:
-            what = ray.get(self._desk.waiting_for.remote())
+            what = self._asked("waiting_for")
         except RayError as error:
             what = f"the desk, the actor that gives out the orders, does not answer ({error})"
         if self._timeout is not None:
@@ -437,51 +500,3 @@ class _Epoch:
 
     def __next__(self) -> Any:  # noqa: ANN401 - a batch
         return self._loader._next(self)
-
-
-def _check(pipeline: Pipeline, plan: feedline.Loader) -> None:
-    """Refuse what cannot be divided among actors."""
-    if pipeline._source.is_iterable:
-        msg = (
-            "feedline.ray loads pipelines whose samples are counted, and those of an iterable are "
-            "not; use feedline.Loader in the trainer, or a source with a length"
-        )
-        raise TypeError(msg)
-    if plan._sampler is not None:
-        kind = type(plan._sampler._sampler).__name__
-        msg = (
-            f"sampler must be a sequence of indices here, got {kind}, which may decide anew each "
-            "epoch; pass list(sampler), or shuffle=True or weights="
-        )
-        raise TypeError(msg)
-    places = plan.state_dict()["places"]
-    if places > _MOST_PLACES:
-        msg = (
-            f"an epoch has {places} samples, and feedline.ray deals out at most {_MOST_PLACES}; "
-            "make an epoch shorter by pipeline.select(...) or num_samples=, or use feedline.Loader"
-        )
-        raise ValueError(msg)
-
-
-def _loaders(num_loaders: int, autoscale: tuple[int, int] | None) -> tuple[int, int]:
-    """Return the least and the most actors."""
-    number = whole("num_loaders", num_loaders, 1)
-    if autoscale is None:
-        return number, number
-    if number != 1:
-        msg = "num_loaders and autoscale both say how many actors there are; pass one of them"
-        raise ValueError(msg)
-    if not isinstance(cast(object, autoscale), (tuple, list)) or len(autoscale) != 2:
-        msg = f"autoscale must be the least and the most actors, such as (1, 8), got {autoscale!r}"
-        raise TypeError(msg)
-    least, most = whole("autoscale[0]", autoscale[0], 1), whole("autoscale[1]", autoscale[1], 1)
-    if least > most:
-        msg = f"autoscale must be the least and the most actors, got {autoscale!r}"
-        raise ValueError(msg)
-    return least, most
-
-
-def _default_memory() -> int:
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    stores = [node["object_store_memory"] for node in nodes if "object_store_memory" in node]
-    return int(_SHARE * min(stores, default=1e9))

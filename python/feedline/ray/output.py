@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_output"]
+__all__ = ["as_output", "copied"]
 
 
 def as_output(batch: Any, output: str) -> Any:  # noqa: ANN401 - whatever a pipeline makes
@@ -22,6 +22,15 @@ def as_output(batch: Any, output: str) -> Any:  # noqa: ANN401 - whatever a pipe
     import torch
 
     return torch.from_numpy(np.asarray(_Writable(batch)))
+
+
+def copied(batch: Any) -> Any:  # noqa: ANN401 - whatever a pipeline makes
+    """Return a batch with its arrays in memory of their own."""
+    if isinstance(batch, dict):
+        return {name: copied(value) for name, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(map(copied, batch))
+    return batch.copy() if isinstance(batch, np.ndarray) else batch
 
 
 class _Writable:

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import (
+    ActorDiedError,
     ActorUnavailableError,
     GetTimeoutError,
     RayError,
     RayTaskError,
 )
 
+from feedline.ray.output import copied
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from feedline.ray.course import Course
     from feedline.ray.desk import Delivery
 
@@ -64,6 +69,10 @@ class Reader:
         Which batches: of this rank from this epoch and number on.
     epochs
         How many epochs there are, if that is limited.
+    again
+        Starts another desk if this one has ended, where that may be; what reads on is no other.
+    copies
+        Whether batches are copied out of the store, because others may read them there.
     """
 
     def __init__(
@@ -75,7 +84,11 @@ class Reader:
         rank: int,
         place: tuple[int, int],
         epochs: int | None,
+        *,
+        again: Callable[[], Any] | None = None,
+        copies: bool = False,
     ) -> None:
+        self._again, self._copies = again, copies
         self._desk, self._parcel, self._name = desk, parcel, name
         self._course, self._rank = course, rank
         self._epochs = epochs
@@ -133,7 +146,11 @@ class Reader:
             try:
                 delivery = self._answered(place, answer)
                 batch = self._fetched(place, delivery)
-            except (_Unknown, ActorUnavailableError):
+                if self._copies:
+                    batch = copied(batch)
+            except (_Unknown, ActorUnavailableError, ActorDiedError) as error:
+                if isinstance(error, ActorDiedError) and self._again is None:
+                    raise
                 # A desk that was started again knows nobody.
                 self._join()
                 asked.clear()
@@ -153,6 +170,12 @@ class Reader:
                 ray.get(self._desk.join.remote(*who, *self._next, [self._parcel]))
             except ActorUnavailableError:
                 time.sleep(_AGAIN)
+            except ActorDiedError:
+                # One that jobs share ends when nobody reads for a while.
+                if self._again is None:
+                    raise
+                time.sleep(_AGAIN)
+                self._desk = self._again()
             else:
                 return
 

@@ -18,7 +18,8 @@ class ActorStats(TypedDict, total=False):
     """What was counted of one loader actor."""
 
     name: str
-    #: ``"starting"``, ``"ready"`` or ``"leaving"``.
+    #: ``"starting"``, ``"ready"``, ``"leaving"``, or ``"spare"`` of the one that works only while
+    #: one that died is being replaced.
     state: str
     batches: int
     bytes: int
@@ -69,10 +70,11 @@ def slow_actor(stats: RayStats) -> tuple[ActorStats, float] | None:
 def verdict(stats: RayStats) -> str:
     """Say in plain words who waits for whom."""
     share = stats["seconds_waited"] / stats["seconds"] if stats["seconds"] > 0 else 0.0
-    ready = sum(actor["state"] == "ready" for actor in stats["actors"])
+    states = [actor["state"] for actor in stats["actors"]]
+    ready, actors = states.count("ready"), len(states) - states.count("spare")
     told = [
         f"This rank got {stats['batches']} batches and waited {share:.0%} of its time for them; "
-        f"{ready} of {len(stats['actors'])} loader actors are at work."
+        f"{ready} of {actors} loader actors are at work."
     ]
     if share < _HELD_UP:
         told.append("The loop is not held up by loading.")

@@ -29,6 +29,11 @@ class Scaling:
         self._busy: list[float] = []
         self._begun: float | None = None
 
+    def between(self, least: int, most: int) -> None:
+        """Have at least and at most so many from now on."""
+        self.least, self.most = least, most
+        self.wanted = min(max(self.wanted, least), most)
+
     def waited(self, seconds: float) -> None:
         """Note how long a reader has waited for a batch."""
         self._waited += seconds

@@ -77,6 +77,11 @@ def same(one, other):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+def of(loader, state):
+    """What is said of the actors in a state."""
+    return [actor for actor in loader.stats()["actors"] if actor["state"] == state]
+
+
 @pytest.mark.parametrize("actors", [1, 3])
 def test_the_batches_are_those_of_a_loader_in_one_process(actors, ours):
     loader, plain = ours(num_loaders=actors), alone()
@@ -171,8 +176,38 @@ def test_actors_are_added_for_a_loop_that_waits_and_it_says_so(ours):
         for _ in loader:
             pass
     stats = loader.stats()
-    assert len(stats["actors"]) == 2
+    assert sum("loader" in actor["name"] for actor in stats["actors"]) == 2
     assert stats["batches"] == loader.epoch * len(loader)
+
+
+def test_actors_are_added_and_taken_away_when_asked_and_batches_stay_the_same(ours):
+    loader, plain = ours(num_cpus=0.25), alone()
+    for actors in (3, 1, 2):
+        loader.scale(actors)
+        same(list(loader), list(plain))
+        while len(of(loader, "ready")) != actors:
+            time.sleep(0.05)
+        same(list(loader), list(plain))
+    stats = loader.stats()
+    assert (stats["deaths"], stats["removed"]) == (0, 2)
+    with pytest.raises(ValueError, match="num_loaders must be at least 1, got 0"):
+        loader.scale(0)
+    with pytest.raises(ValueError, match=r"the least and the most actors, got \(3, 2\)"):
+        loader.scale((3, 2))
+
+
+def test_a_spare_actor_is_kept_for_when_one_dies_and_nothing_is_lost(ours):
+    loader, got = ours(num_cpus=0.25), []
+    while not any(actor["state"] == "spare" for actor in loader.stats()["actors"]):
+        got += list(loader)
+    assert all(actor["batches"] == 0 for actor in of(loader, "spare"))
+    (worker,) = of(loader, "ready")
+    os.kill(worker["pid"], signal.SIGKILL)
+    while not of(loader, "ready"):
+        got += list(loader)
+    plain = alone()
+    same(got, [batch for _ in range(loader.epoch) for batch in plain])
+    assert loader.stats()["replaced"] == 1
 
 
 def test_a_sample_that_fails_raises_as_without_ray_and_iteration_goes_on(ours):
@@ -230,6 +265,46 @@ def test_a_pipeline_that_cannot_be_made_there_raises_what_it_raised(ours, tmp_pa
         next(iter(loader))
 
 
+def test_what_cannot_travel_is_an_error_that_names_the_pipeline_and_the_cause():
+    import threading
+
+    import feedline.ray
+
+    lock = threading.Lock()
+
+    def locked(x):
+        with lock:
+            return x
+
+    with pytest.raises(TypeError, match=r"map\(locked\).*cannot travel.*lock.*themselves"):
+        feedline.ray.Loader(feedline.arrays(np.arange(3)).map(locked))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_loaders": 0}, "num_loaders must be at least 1, got 0"),
+        ({"num_loaders": 2, "autoscale": (1, 2)}, "pass one of them"),
+        ({"autoscale": (3, 2)}, r"the least and the most actors, got \(3, 2\)"),
+        ({"autoscale": 3}, "the least and the most actors, such as"),
+        ({"num_cpus": -1}, "num_cpus must be a number from 0 on, got -1"),
+        ({"num_cpus": "many"}, "num_cpus must be a real number, got 'many'"),
+        ({"prefetch": 0}, "prefetch must be at least 1, got 0"),
+        ({"memory": "much"}, "memory must be.*got 'much'"),
+        ({"timeout": 0}, "timeout must be a number of seconds above 0, got 0"),
+        ({"actor_options": {"colour": 1}}, "actor_options are refused by Ray.*colour"),
+        ({"actor_options": 3}, "actor_options must be a dict of Ray's options, got 3"),
+        ({"output": "dlpack"}, 'output must be "numpy" or "torch", got \'dlpack\''),
+        ({"rank": 0}, "rank was given without world_size"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_by_name(settings, message):
+    import feedline.ray
+
+    with pytest.raises((TypeError, ValueError), match=message):
+        feedline.ray.Loader(feedline.arrays(np.arange(3)), **settings)
+
+
 def test_what_cannot_be_divided_is_refused():
     import feedline.ray
 
@@ -242,5 +317,3 @@ def test_what_cannot_be_divided_is_refused():
         feedline.ray.Loader(feedline.arrays(np.arange(3)), sampler=sampler)
     with pytest.raises(ValueError, match="16777217 samples"):
         feedline.ray.Loader(feedline.arrays(np.zeros(2**24 + 1, np.uint8)))
-    with pytest.raises(ValueError, match="num_loaders"):
-        feedline.ray.Loader(feedline.arrays(np.arange(3)), num_loaders=0)

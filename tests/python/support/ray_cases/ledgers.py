@@ -132,17 +132,41 @@ def test_two_jobs_get_each_batch_from_one_making_and_the_fast_one_waits(first):
     later = PATIENCE + 1
     assert book.knows("slow", later)
     assert book.ask("fast", 0, 4, (0, 4), later) is None
+    book.forget(later)
     assert (0, 0, 4) in work(book, now=later)
     assert book.ask("slow", 0, 1, (0, 1), later) is None
     assert (0, 0, 1) in work(book, now=later)
 
 
+def test_two_that_are_far_apart_do_not_wait_for_each_other_and_near_ones_do():
+    book = ledger(ahead=3, shared=True)
+    book.join("far", course(), 0, 0, 0, 0.0)
+    book.join("front", course(), 0, 0, 6, 0.0)
+    assert work(book) == [(0, 0, 0), (0, 0, 6), (0, 0, 1), (0, 0, 7), (0, 0, 2), (0, 0, 8)]
+    # What the one in front has had is not kept for one that comes there much later.
+    book.ask("front", 0, 7, (0, 7), 0.0)
+    assert (0, 0, 6) not in [(name.epoch, name.rank, name.number) for name in book.batches]
+    assert work(book) == [(0, 0, 9)]
+    # The far one comes within three batches: from now on each is made once.
+    book.ask("far", 0, 4, (0, 4), 0.0)
+    assert work(book) == [(0, 0, 4), (0, 0, 5), (0, 0, 6)]
+
+
+def test_what_is_shared_is_as_it_was_made_and_one_that_joins_again_gets_it():
+    book = ledger(shared=True)
+    book.join("r", course(), 0, 0, 0, 0.0)
+    work(book)
+    book.ask("r", 0, 0, (0, 0), 0.0)
+    book.join("r", course(), 0, 0, 0, 0.0)
+    assert work(book) == []
+
+
 def test_a_reader_without_a_sign_of_life_is_gone_and_has_to_join_again():
-    from feedline.ray.ledger import PATIENCE
+    from feedline.ray.ledger import GONE
 
     book = ledger()
     book.join("dead", course(), 0, 0, 0, 0.0)
     work(book)
-    book.join("other", course(), 0, 0, 2, PATIENCE + 1)
-    assert not book.knows("dead", PATIENCE + 1)
+    book.join("other", course(), 0, 0, 2, GONE + 1)
+    assert not book.knows("dead", GONE + 1)
     assert min(name.number for name in book.batches) == 2
