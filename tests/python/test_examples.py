@@ -1,5 +1,6 @@
 """The examples run, at a reduced size, and show what they say."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -77,6 +78,15 @@ def test_accelerate_goes_on_in_the_middle_of_an_epoch(out):
     assert "stopped after step 22 of 36, 14 more after resuming" in text
     assert "the losses of a run in one go, bit by bit" in text
     assert accuracies(text)[-1] > LEARNED
+
+
+def test_training_on_ray_uses_each_photograph_once_though_actors_are_killed(out):
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
+    text = said(out, "train_ray")
+    assert "each of 192 photographs once in each epoch; 1 actors were killed" in text
+    first, last = map(float, re.search(r"loss ([\d.]+) at first, ([\d.]+) at last", text).groups())
+    assert last < first
 
 
 def test_a_killed_training_uses_each_photograph_once(out):
