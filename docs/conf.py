@@ -45,6 +45,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(feedline\.torch\.\w+\.)?T(_co)?"),  # type variables
     ("py:class", "Pixels"),  # an array of bytes
     ("py:.*", r"(feedline\.(ray\.)?loader\.)?Batch"),
+    ("py:class", "ray.data.Dataset"),  # whose pages are not among the inventories
     ("py:class", "BaseContext"),  # multiprocessing's, which has no page of its own
 ]
 

@@ -61,7 +61,7 @@ def train(settings: dict[str, Any]) -> None:
             asked = time.perf_counter()
             for x, y, number in loader:
                 waited = time.perf_counter() - asked
-                loss = nn.functional.cross_entropy(network(x), y)
+                loss: Any = nn.functional.cross_entropy(network(x), y)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -70,7 +70,6 @@ def train(settings: dict[str, Any]) -> None:
                 asked = time.perf_counter()
 
 
-@ray.remote(num_cpus=0)
 def kill_some(loader: feedline.ray.Loader, kills: int) -> int:
     """Kill an actor that works, again and again; return how many were killed."""
     killed = 0
@@ -122,14 +121,13 @@ def main() -> None:
         numbered, num_loaders=LOADERS, batch_size=BATCH, shuffle=True, seed=1, output="torch"
     )
     print(f"{count} photographs, {TRAINERS} trainers, {LOADERS} loader actors, {epochs} epochs")
-    killing = kill_some.remote(loader, kills)
+    killing = ray.remote(num_cpus=0)(kill_some).remote(loader, kills)
     TorchTrainer(
         train,
         train_loop_config={"loader": loader, "folder": str(out), "epochs": epochs},
         scaling_config=ScalingConfig(num_workers=TRAINERS, use_gpu=False),
         run_config=RunConfig(storage_path=str(out / "ray")),
     ).fit()
-    print(loader.explain())
     killed = ray.get(killing)
     loader.close()
     ray.shutdown()

@@ -2,7 +2,7 @@
 
 `Loader` is `feedline.Loader` with its work done elsewhere: the same batches for the same seed, in
 the same order, whatever the number of actors, and whichever of them die. `read` gives samples as a
-Ray `Dataset`.
+Ray ``Dataset``.
 """
 
 try:

@@ -119,7 +119,8 @@ class Course:
 
     def samples(self, epoch: int, number: int = 0, count: int | None = None) -> int:
         """Count the samples that a rank gets in an epoch, or in so many batches of it."""
-        size, samples = self.plan["batch_size"], self._share(self._left(epoch))[1]
+        size: int = self.plan["batch_size"]
+        samples = self._share(self._left(epoch))[1]
         last = samples if count is None else min((number + count) * size, samples)
         return max(last - number * size, 0)
 

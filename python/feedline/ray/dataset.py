@@ -1,4 +1,4 @@
-"""A pipeline as a Ray `Dataset`."""
+"""A pipeline as a Dataset of Ray Data."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    import ray.data
     from numpy.typing import ArrayLike
-    from ray.data import Dataset
 
     from feedline.pipeline import Pipeline
     from feedline.ray.rows import Field
@@ -50,8 +50,8 @@ def read(
     num_cpus: float = 1,
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
-) -> Dataset:
-    """Return one epoch of a pipeline as a Ray `Dataset`, a row for each sample.
+) -> ray.data.Dataset:
+    """Return one epoch of a pipeline as a Ray ``Dataset``, a row for each sample.
 
     Rows are those of a `feedline.Loader` with the same settings, in its order: what is random
     depends on `seed`, `epoch` and sample, not on who makes it, nor on how many blocks there are.

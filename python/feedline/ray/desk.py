@@ -217,12 +217,16 @@ class Desk:
                 return found
             if self._failure is not None:
                 raise self._failure
+            name = self._ledger.name(reader, epoch, number)
             changed = asyncio.Event()
-            waiters = self._waiters.setdefault(self._ledger.name(reader, epoch, number), set())
+            waiters = self._waiters.setdefault(name, set())
             waiters.add(changed)
             self._pump()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), until - now)
+            waiters.discard(changed)
+            if not waiters and self._waiters.get(name) is waiters:
+                del self._waiters[name]
         return "ask again"
 
     async def lives(self, reader: str) -> None:
@@ -402,8 +406,13 @@ class Desk:
         }
 
     def _free(self, besides: set[str] | None = None) -> str | None:
-        """Return the actor that has least to do, if one may have more."""
-        missing = any(hand.replaces and not hand.ready for hand in self._hands.values())
+        """Return the actor that has least to do, if one may have more.
+
+        The spare one is for what is missing: an actor, or a batch that has not come.
+        """
+        missing = besides is not None or any(
+            hand.replaces and not hand.ready for hand in self._hands.values()
+        )
         free = [
             (hand.busy, name)
             for name, hand in self._hands.items()

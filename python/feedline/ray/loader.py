@@ -441,6 +441,9 @@ class Loader(Generic[Batch]):
         if self._course.world_size == share.world_size:
             return self._course, self._place
         course = self._course.for_world(share.world_size)
+        if self._place[1] == 0 and self._place[0] != self._course.epoch:
+            # Nothing of the epoch was dealt out, so it is as if there had always been so many.
+            return course, self._place
         state = self._course.state_at(*self._place, 0)
         course, epoch, number = course.resumed(state, force=False)
         return course, (epoch, number)

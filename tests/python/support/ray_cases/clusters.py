@@ -122,6 +122,25 @@ def test_a_loader_that_is_pickled_goes_on_where_it_is_as_any_rank(pair):
         copy.close()
 
 
+def test_with_buckets_all_ranks_get_batches_of_like_length_at_a_step(ours):
+    lengths = np.arange(60) // 6 + 1
+    source = feedline.arrays(lengths).map(lambda n: np.full(n, n), ragged={0: "longest"}, fill=-1)
+    loader = ours(source, batch_size=3, buckets=lengths, bucket_batches=1, shuffle=False)
+    ranks = [loader.for_rank(rank, 2) for rank in range(2)]
+    steps = list(zip(*ranks, strict=True))
+    assert len(steps) == 10
+    for (one, length), (other, same_length) in steps:
+        # Nothing is padded, on no rank: all six samples of the step are as long as each other.
+        assert one.shape == other.shape == (3, length[0])
+        assert (one == length[0]).all()
+        assert (other == same_length[0]).all()
+    assert sorted(one.shape[1] for (one, _), _ in steps) == list(range(1, 11))
+    settings = {"batch_size": 3, "buckets": lengths, "bucket_batches": 1, "shuffle": False}
+    same([one for one, _ in steps], list(alone(source, rank=0, world_size=2, **settings)))
+    for copy in ranks:
+        copy.close()
+
+
 def test_an_epoch_that_is_left_half_way_is_over_and_its_iterator_says_so(pair):
     from feedline.errors import Closed, Superseded
 
