@@ -74,6 +74,7 @@ class Bench:
         rounds: int = 7,
         require: Sequence[str] = (),
         unchecked: str | None = None,
+        warmup: int = 1,
     ) -> Comparison:
         """Hold a contest and print its table; `unchecked` says why outputs cannot be compared."""
         found = compare(
@@ -83,6 +84,7 @@ class Bench:
             rounds=2 if self.quick else rounds,
             require=require,
             unchecked=unchecked,
+            warmup=warmup,
             versions={"numpy": np.__version__, "torch": torch.__version__},
             out=self._record,
         )

@@ -116,11 +116,11 @@ class Loader(Generic[Batch]):
     -----
     Ray is started by ``ray.init()`` with its own defaults if nobody has done so.
 
-    Jobs that share actors by `name` are near each other when they are within ``2 + 2 * prefetch``
-    batches for each actor. A job that is farther behind, as one that begins later, has its batches
-    made on their own, and nobody waits for it until it has come near; nor for one that asks for
-    nothing for half a minute. The actors end ten seconds after the last job. With
-    ``output="torch"`` batches are copied out of the store, for another job may read them there.
+    Jobs that share actors by `name` are near each other when they are at most
+    ``2 + 2 * prefetch * num_loaders`` batches apart. A job that is farther behind, as one that
+    begins later, has its batches made on their own, and nobody waits for it until it has come near;
+    nor for one that asks for nothing for half a minute. The actors end ten seconds after the last
+    job. With ``output="torch"`` batches are copied out of the store, where another job may read.
     """
 
     def __init__(
