@@ -91,6 +91,10 @@ class LoaderActor:
 
         return {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
 
+    def stay(self) -> None:
+        """Never return: whoever waits for it learns at once that the actor has died."""
+        threading.Event().wait()
+
     def make(self, order: Order) -> tuple[Making, Any]:
         """Make one batch."""
         begin = time.perf_counter()

@@ -309,7 +309,8 @@ class Desk:
         name = f"spare-{next(self._names)}" if spare else f"loader-{next(self._names)}"
         options = {
             "scheduling_strategy": "SPREAD",
-            "max_concurrency": self._setup.prefetch + 1,
+            # Batches, the call that stays, and questions.
+            "max_concurrency": self._setup.prefetch + 2,
             **self._setup.options,
         }
         if spare:
@@ -322,21 +323,23 @@ class Desk:
         self._begin(self._welcome(name))
 
     async def _welcome(self, name: str) -> None:
-        """Wait until an actor is there."""
+        """Wait until an actor is there, and then until it has died, though it may be idle."""
         hand = self._hands[name]
         try:
             hand.about = await hand.handle.about.remote()
+            hand.ready = True
+            self._pump()
+            await hand.handle.stay.remote()
         except RayActorError as error:
             self._bury(name, error)
-            return
-        hand.ready = True
-        self._pump()
 
     def _bury(self, name: str, error: RayError | None = None) -> None:
         """Take note of an actor's death, once, and replace it."""
         hand = self._hands.pop(name, None)
         if hand is None:
             return
+        # One that could not be reached for a while would stay for ever.
+        ray.kill(hand.handle)
         self._count["deaths"] += 1
         self._ledger.died(name)
         cause = getattr(error, "cause", None)
@@ -357,7 +360,9 @@ class Desk:
 
     async def _make(self, name: str, batch_name: BatchName) -> None:
         """Have one batch made."""
-        hand = self._hands[name]
+        hand = self._hands.get(name)
+        if hand is None:
+            return  # it has just died, and the batch is planned again
         course = self._ledger.courses[batch_name.course]
         order = course.order(batch_name.epoch, batch_name.number, batch_name.rank)
         told, batch = hand.handle.make.options(num_returns=2).remote(order)

@@ -74,6 +74,10 @@ def options(num_cpus: float, actor_options: Mapping[str, Any] | None) -> dict[st
         msg = f"actor_options must be a dict of Ray's options, got {actor_options!r}"
         raise TypeError(msg)
     found = {"num_cpus": cpus, **(actor_options or {})}
+    for ours in ("lifetime", "max_concurrency", "name"):
+        if ours in found:
+            msg = f"actor_options cannot have {ours!r}, which feedline says itself; leave it out"
+            raise ValueError(msg)
     try:
         ray.remote(LoaderActor).options(**found)
     except (TypeError, ValueError) as error:
