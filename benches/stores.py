@@ -68,9 +68,9 @@ def laid_out(samples: int) -> Iterator[Path]:
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[dict[str, Any]]:
     """The options with which the folders in a folder are buckets."""
-    build = ["cargo", "build", "--quiet", "--locked", "-p", "feedline-s3-server"]
+    build = ["cargo", "build", "--release", "--quiet", "--locked", "-p", "feedline-s3-server"]
     subprocess.run(build, check=True, cwd=ROOT)  # noqa: S603 - ours
-    command = [str(ROOT / "target/debug/s3-server"), str(folder), "--public"]
+    command = [str(ROOT / "target/release/s3-server"), str(folder), "--public"]
     command.append(f"--latency-ms={LATENCY_MS}")
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as server:  # noqa: S603 - ours

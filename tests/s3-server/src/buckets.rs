@@ -1,11 +1,13 @@
-//! Folders as buckets, files as objects.
+//! Folders as buckets, files as objects. A file that holds a number, in the place of a folder, is a bucket of so many
+//! objects that are made up: for listings that no disk should hold.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use s3s::dto::{
     ContentLength, ETag, ETagCondition, GetObjectInput, GetObjectOutput, HeadObjectInput,
@@ -18,7 +20,60 @@ use s3s::{Body, S3, S3Request, S3Response, S3Result, s3_error};
 pub(crate) struct Folders {
     root: PathBuf,
     /// The sorted keys of buckets whose listing is under way.
-    listed: Mutex<HashMap<String, Arc<Vec<String>>>>,
+    listed: Mutex<HashMap<String, Arc<Keys>>>,
+}
+
+/// The keys of a bucket, sorted.
+#[derive(Debug)]
+enum Keys {
+    Files(Vec<String>),
+    MadeUp(u64),
+}
+
+/// When what is made up was written.
+const EPOCH: SystemTime = SystemTime::UNIX_EPOCH;
+/// Bytes of an object that is made up.
+const MADE_UP_BYTES: u64 = 1000;
+
+impl Keys {
+    fn of(bucket: &Path) -> Keys {
+        match made_up(bucket) {
+            Some(count) => Keys::MadeUp(count),
+            None => Keys::Files(files(bucket)),
+        }
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            Keys::Files(keys) => keys.len() as u64,
+            Keys::MadeUp(count) => *count,
+        }
+    }
+
+    fn get(&self, number: u64) -> String {
+        match self {
+            Keys::Files(keys) => keys[number as usize].clone(),
+            Keys::MadeUp(_) => format!("{:04}/{number:09}.jpg", number / 10_000),
+        }
+    }
+
+    /// How many, from the first on, are such keys.
+    fn before(&self, is_before: impl Fn(&str) -> bool) -> u64 {
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = low.midpoint(high);
+            match is_before(&self.get(middle)) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+}
+
+/// How many objects of a bucket are made up, if it is such a bucket.
+fn made_up(bucket: &Path) -> Option<u64> {
+    fs::read_to_string(bucket).ok()?.trim().parse().ok()
 }
 
 impl Folders {
@@ -27,8 +82,8 @@ impl Folders {
     }
 
     fn bucket(&self, name: &str) -> S3Result<PathBuf> {
-        let folder = self.root.join(name);
-        if folder.is_dir() { Ok(folder) } else { Err(s3_error!(NoSuchBucket)) }
+        let bucket = self.root.join(name);
+        if bucket.exists() { Ok(bucket) } else { Err(s3_error!(NoSuchBucket)) }
     }
 
     fn object(&self, bucket: &str, key: &str) -> S3Result<(File, fs::Metadata)> {
@@ -38,19 +93,19 @@ impl Folders {
     }
 
     /// All keys, which the first page of a listing reads anew.
-    fn keys(&self, bucket: &str, is_first: bool) -> S3Result<Arc<Vec<String>>> {
+    fn keys(&self, bucket: &str, is_first: bool) -> S3Result<Arc<Keys>> {
         let folder = self.bucket(bucket)?;
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if is_first {
             listed.remove(bucket);
         }
-        let keys = listed.entry(bucket.to_string()).or_insert_with(|| Arc::new(keys(&folder)));
+        let keys = listed.entry(bucket.to_string()).or_insert_with(|| Arc::new(Keys::of(&folder)));
         Ok(Arc::clone(keys))
     }
 }
 
-/// The keys of a bucket, sorted.
-fn keys(folder: &Path) -> Vec<String> {
+/// The files below a folder, sorted.
+fn files(folder: &Path) -> Vec<String> {
     let (mut keys, mut ahead) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(next) = ahead.pop() {
         for entry in fs::read_dir(next).into_iter().flatten().flatten() {
@@ -63,6 +118,22 @@ fn keys(folder: &Path) -> Vec<String> {
     }
     keys.sort_unstable();
     keys
+}
+
+/// Bytes of a file, into memory that is not zeroed first.
+fn read(file: &File, range: Range<u64>) -> S3Result<Vec<u8>> {
+    let most = usize::try_from(range.end - range.start).map_err(|_| s3_error!(EntityTooLarge))?;
+    let mut content = Vec::with_capacity(most);
+    while content.len() < most {
+        let at = range.start + content.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut content), at) {
+            Ok(0) => return Err(s3_error!(InternalError)),
+            Ok(_) => content.truncate(most),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return Err(s3_error!(InternalError)),
+        }
+    }
+    Ok(content)
 }
 
 /// Another one for each content, by what the file system knows: reading files for it would take longer than serving them.
@@ -111,9 +182,7 @@ impl S3 for Folders {
             Some(range) => range.check(size)?,
             None => 0..size,
         };
-        let mut content =
-            vec![0; usize::try_from(end - start).map_err(|_| s3_error!(EntityTooLarge))?];
-        file.read_exact_at(&mut content, start).map_err(|_| s3_error!(InternalError))?;
+        let content = read(&file, start..end)?;
         let range = request.input.range.map(|_| format!("bytes {start}-{}/{size}", end - 1));
         Ok(S3Response::new(GetObjectOutput {
             accept_ranges: Some("bytes".to_string()),
@@ -144,24 +213,31 @@ impl S3 for Folders {
         }
         let all = self.keys(&bucket, continuation_token.is_none())?;
         let start = prefix.as_deref().unwrap_or_default();
-        let most = max_keys.and_then(|most| usize::try_from(most).ok()).unwrap_or(1000).min(1000);
-        let after = continuation_token.as_ref().or(start_after.as_ref());
-        let from = after.map_or(0, |after| all.partition_point(|key| key <= after));
-        let from = from.max(all.partition_point(|key| key.as_str() < start));
-        let below = all[from..].iter().take_while(|key| key.starts_with(start));
-        let page: Vec<&String> = below.take(most + 1).collect();
-        let is_truncated = page.len() > most;
+        let most = max_keys.and_then(|most| u64::try_from(most).ok()).unwrap_or(1000).min(1000);
+        let after = continuation_token.as_deref().or(start_after.as_deref());
+        let from = all.before(|key| key < start || after.is_some_and(|after| key <= after));
+        let below = all.before(|key| key < start || key.starts_with(start)).saturating_sub(from);
+        let is_truncated = below > most;
+        let page: Vec<String> = (from..from + below.min(most)).map(|at| all.get(at)).collect();
+        let last = page.last().cloned();
         let folder = self.bucket(&bucket)?;
         let contents: Vec<Object> = page
-            .iter()
-            .take(most)
+            .into_iter()
             .filter_map(|key| {
-                let meta = fs::metadata(folder.join(key)).ok()?;
+                let (etag, size, modified) = match &*all {
+                    Keys::Files(_) => {
+                        let meta = fs::metadata(folder.join(&key)).ok()?;
+                        (etag_of(&meta), length(meta.len()), modified(&meta))
+                    }
+                    Keys::MadeUp(_) => {
+                        (ETag::Strong(key.clone()), length(MADE_UP_BYTES), Some(EPOCH.into()))
+                    }
+                };
                 Some(Object {
-                    key: Some((*key).clone()),
-                    e_tag: Some(etag_of(&meta)),
-                    size: length(meta.len()),
-                    last_modified: modified(&meta),
+                    key: Some(key),
+                    e_tag: Some(etag),
+                    size,
+                    last_modified: modified,
                     ..Object::default()
                 })
             })
@@ -172,7 +248,7 @@ impl S3 for Folders {
             max_keys,
             continuation_token,
             key_count: i32::try_from(contents.len()).ok(),
-            next_continuation_token: is_truncated.then(|| page[most - 1].clone()),
+            next_continuation_token: last.filter(|_| is_truncated),
             is_truncated: Some(is_truncated),
             contents: Some(contents),
             ..ListObjectsV2Output::default()
