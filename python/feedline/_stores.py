@@ -7,10 +7,13 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from feedline import _feedline
+
+if TYPE_CHECKING:
+    from feedline.stats import StoreStats
 
 __all__ = [
     "base_name",
@@ -22,6 +25,7 @@ __all__ = [
     "matching",
     "place",
     "plain_options",
+    "stats",
     "told",
 ]
 
@@ -175,22 +179,43 @@ def base_name(path: str) -> str:
     return path.rstrip("/").rsplit("/", 1)[-1]
 
 
-def told() -> str:
-    """Say in words what the stores in use were asked by this process so far."""
+def stats() -> list[StoreStats]:
+    """Return what the stores in use were asked by this process so far."""
     in_use = getattr(_feedline, "stores_in_use", list)
     stores: list[tuple[str, dict[str, int], str | None]] = in_use()
+    return [
+        {
+            "url": url,
+            "requests": counts["requests"],
+            "bytes": counts["bytes"],
+            "hedged": counts["hedged"],
+            "retried": counts["retried"],
+            "broken": counts["broken"],
+            "cached": counts["cached"],
+            "missed": counts["missed"],
+            "in_flight": counts["in_flight"],
+            "ahead": counts["ahead"],
+            "not_kept": not_kept or "",
+        }
+        for url, counts, not_kept in stores
+    ]
+
+
+def told() -> str:
+    """Say the same in words."""
     sentences = []
-    for url, counts, not_kept in stores:
+    for store in stats():
         sentences.append(
-            f" {url} was asked {counts['requests']:,} times by this process so far, "
-            f"{counts['hedged']:,} of them a second time because an answer was slow, and sent "
-            f"{counts['bytes'] / 1e6:,.1f} MB; {counts['broken']:,} answers broke off, and "
-            f"{counts['cached']:,} were found in cache_dir instead."
+            f" {store['url']} was asked {store['requests']:,} times by this process so far, "
+            f"{store['hedged']:,} of them a second time because an answer was slow, and sent "
+            f"{store['bytes'] / 1e6:,.1f} MB; {store['retried']:,} attempts failed and were made "
+            f"again, {store['broken']:,} answers broke off, and {store['cached']:,} were found in "
+            "cache_dir instead."
         )
-        if not_kept is not None:
+        if store["not_kept"]:
             sentences.append(
-                f" What it sends is not kept any more, as the disk refuses it: {not_kept}; make "
-                "room there, or name another cache_dir."
+                " What it sends is not kept any more, as the disk refuses it: "
+                f"{store['not_kept']}; make room there, or name another cache_dir."
             )
     return "".join(sentences)
 

@@ -481,7 +481,8 @@ class Loader(Generic[Batch]):
         Stats
             ``batches``, ``samples``, ``bytes`` delivered; ``consumer`` (step, wait, hand-over);
             ``workers`` and ``stages`` with counts and time distributions; ``batch_parts``;
-            ``occupancy`` over time; ``imbalance``, ``efficiency``, ``steals``; ``memory`` by state.
+            ``occupancy`` over time; ``imbalance``, ``efficiency``, ``steals``; ``memory`` by state;
+            ``stores``, what each object store was asked.
             Each field is told in docs/stats.md; times are in nanoseconds.
 
         Examples
@@ -495,6 +496,7 @@ class Loader(Generic[Batch]):
         """
         stats: Stats = json.loads(self._native.measures().json())
         stats["mode"], stats["num_workers"] = "native", self._native.workers
+        stats["stores"] = _stores.stats()
         return stats
 
     def explain(self) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "StageStats",
     "Stats",
     "StealStats",
+    "StoreStats",
     "Times",
     "WorkerStats",
 ]
@@ -129,6 +130,22 @@ class ControlStats(TypedDict):
     changed: int
 
 
+class StoreStats(TypedDict):
+    """What a bucket or a web server was asked by this process so far."""
+
+    url: str
+    requests: int
+    bytes: int
+    hedged: int
+    retried: int
+    broken: int
+    cached: int
+    missed: int
+    in_flight: int
+    ahead: int
+    not_kept: str
+
+
 class Stats(TypedDict):
     """What a loader has done so far, and where the time went."""
 
@@ -154,3 +171,4 @@ class Stats(TypedDict):
     prefetch: int
     control: ControlStats | None
     ready: int
+    stores: list[StoreStats]

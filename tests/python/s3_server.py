@@ -7,18 +7,30 @@ that read need it. For tests of what batches are; measuring is done with a quick
 from __future__ import annotations
 
 import hashlib
+import ssl
 import threading
 import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KEY = "reader"
 
 
 class S3Server:
     """A server; `buckets` are its objects, by bucket and key.
+
+    Parameters
+    ----------
+    handler
+        What answers, where it is not S3.
+    certificate
+        A file with a certificate and its key, for a server that speaks TLS.
 
     Attributes
     ----------
@@ -30,9 +42,15 @@ class S3Server:
         All so far, as (method, path).
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, handler: type[Handler] | None = None, certificate: Path | None = None
+    ) -> None:
         self.buckets: dict[str, dict[str, bytes]] = {}
         self.latency = 0.0
+        # Keys of objects that were written a year before all others.
+        self.older: set[str] = set()
+        # Whether the last page of a listing says that there is more, and what comes then is itself.
+        self.repeats = False
         self.errors = self.resets = self.truncations = 0
         self.requests: list[tuple[str, str]] = []
         self.in_flight = self.most_in_flight = 0
@@ -40,7 +58,7 @@ class S3Server:
         self._lock = threading.Lock()
         server = self
 
-        class Handler(_Handler):
+        class Answers(handler or Handler):  # type: ignore[misc, valid-type]
             of = server
 
         class Http(ThreadingHTTPServer):
@@ -48,12 +66,21 @@ class S3Server:
             # Clients open many connections at once.
             request_queue_size = 256
 
-        self._http = Http(("127.0.0.1", 0), Handler)
+        self._http = Http(("127.0.0.1", 0), Answers)
+        self._scheme = "http"
+        if certificate is not None:
+            self._scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            # The handshake is made by the thread that answers, not by the one that accepts.
+            self._http.socket = context.wrap_socket(
+                self._http.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._http.server_address[1]}"
 
     @property
     def options(self) -> dict[str, str]:
@@ -89,7 +116,9 @@ class S3Server:
             return self._attempts[path]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """What S3 answers."""
+
     of: S3Server
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -107,17 +136,25 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             self.of.end()
 
+    no_bucket = "NoSuchBucket"
+
+    def denied(self) -> tuple[str, str] | None:
+        """Return the code and the words for who may not read."""
+        if f"Credential={KEY}/" in self.headers.get("Authorization", ""):
+            return None
+        return "InvalidAccessKeyId", "The key does not exist in our records."
+
     def _answer(self) -> None:
         time.sleep(self.of.latency)
         parts = urlsplit(self.path)
         bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
-        if f"Credential={KEY}/" not in self.headers.get("Authorization", ""):
-            return self._refuse(403, "InvalidAccessKeyId", "The key does not exist in our records.")
+        if (refused := self.denied()) is not None:
+            return self._refuse(403, *refused)
         if bucket not in self.of.buckets:
-            return self._refuse(404, "NoSuchBucket", "The specified bucket does not exist")
+            return self._refuse(404, self.no_bucket, "The specified bucket does not exist")
         objects = self.of.buckets[bucket]
         if not key:
-            return self._list(bucket, objects, parse_qs(parts.query))
+            return self.list(bucket, objects, parse_qs(parts.query))
         attempt = self.of.attempt(parts.path)
         if attempt <= self.of.errors:
             return self._refuse(503, "ServiceUnavailable", "Please try again.")
@@ -129,10 +166,10 @@ class _Handler(BaseHTTPRequestHandler):
         content = objects.get(key)
         if content is None:
             return self._refuse(404, "NoSuchKey", "The specified key does not exist.")
-        return self._object(content, is_cut=attempt <= self.of.truncations)
+        return self._object(key, content, is_cut=attempt <= self.of.truncations)
 
-    def _object(self, content: bytes, *, is_cut: bool) -> None:
-        etag = _etag(content)
+    def _object(self, key: str, content: bytes, *, is_cut: bool) -> None:
+        etag = etag_of(content)
         if self.headers.get("If-Match", etag) != etag:
             return self._refuse(412, "PreconditionFailed", "The condition did not hold")
         wanted, size = self.headers.get("Range"), len(content)
@@ -145,7 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_response(200)
         self.send_header("ETag", etag)
-        self.send_header("Last-Modified", "Wed, 01 Jan 2025 00:00:00 GMT")
+        year = "Mon, 01 Jan 2024" if key in self.of.older else "Wed, 01 Jan 2025"
+        self.send_header("Last-Modified", f"{year} 00:00:00 GMT")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command == "GET":
@@ -155,29 +193,32 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
         return None
 
-    def _list(self, bucket: str, objects: dict[str, bytes], query: dict[str, list[str]]) -> None:
+    def list(self, bucket: str, objects: dict[str, bytes], query: dict[str, list[str]]) -> None:
+        """Answer with a page of a listing."""
         (prefix,) = query.get("prefix", [""])
         (after,) = query.get("continuation-token", [""])
-        found = sorted(key for key in objects if key.startswith(prefix) and key > after)
-        page = found[:1000]
+        page, more = paged(objects, prefix, after)
+        if self.of.repeats:
+            # The second page for ever.
+            page, more = (sorted(objects)[1000:] if after else page), True
         entries = "".join(
             f"<Contents><Key>{escape(key)}</Key><Size>{len(objects[key])}</Size>"
             f"<LastModified>2025-01-01T00:00:00.000Z</LastModified>"
-            f"<ETag>{escape(_etag(objects[key]))}</ETag></Contents>"
+            f"<ETag>{escape(etag_of(objects[key]))}</ETag></Contents>"
             for key in page
         )
-        more = len(found) > len(page)
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
-        self._send(
+        self.send(
             200,
             f"<ListBucketResult><Name>{bucket}</Name><IsTruncated>{str(more).lower()}</IsTruncated>"
             f"{entries}{token}</ListBucketResult>",
         )
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        self._send(status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>")
+        self.send(status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>")
 
-    def _send(self, status: int, text: str) -> None:
+    def send(self, status: int, text: str) -> None:
+        """Answer with a text."""
         content = text.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
@@ -186,5 +227,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
 
-def _etag(content: bytes) -> str:
+def paged(objects: dict[str, bytes], prefix: str, after: str) -> tuple[list[str], bool]:
+    """Return at most 1,000 keys, and whether there are more."""
+    found = sorted(key for key in objects if key.startswith(prefix) and key > after)
+    return found[:1000], len(found) > 1000
+
+
+def etag_of(content: bytes) -> str:
+    """Return another text for each content."""
     return f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'

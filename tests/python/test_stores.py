@@ -106,6 +106,131 @@ def test_a_part_alone_is_read_alone(shards):
     assert _feedline.store_counts(shards.url())["bytes"] - before < 1000
 
 
+def pack(path, samples):
+    """Write a shard; return what DALI's `wds2idx` would say of it."""
+    with tarfile.open(path, "w") as archive:
+        for key, parts in samples:
+            for ending, content in parts.items():
+                member = tarfile.TarInfo(f"{key}.{ending}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    lines = []
+    with tarfile.open(path) as archive:
+        members = {member.name: member for member in archive}
+        for key, parts in samples:
+            places = [(ending, members[f"{key}.{ending}"]) for ending in parts]
+            lines.append(" ".join(f"{e} {m.offset_data} {m.size} {m.name}" for e, m in places))
+    return "\n".join([f"v1.2 {len(samples)}", *lines, ""])
+
+
+@pytest.fixture
+def larger(tmp_path, server):
+    """Two shards of 60 samples of 20 kB, and the indices of both."""
+    folder, indices = tmp_path / "larger", []
+    folder.mkdir()
+    for shard in range(2):
+        samples = [
+            (f"d/{shard}-{i:03}", {"bin": bytes([shard, i]) * 10_000, "cls": str(i).encode()})
+            for i in range(60)
+        ]
+        indices.append(pack(folder / f"shard-{shard}.tar", samples))
+    return Bucket(server, folder), indices
+
+
+def bytes_read(bucket):
+    return _feedline.store_counts(bucket.url())["bytes"]
+
+
+def test_of_a_shard_with_an_index_beside_it_nothing_else_is_read(larger):
+    bucket, indices = larger
+    for shard, index in enumerate(indices):
+        bucket.objects[f"shard-{shard}.idx"] = index.encode()
+    options = bucket.server.options | {"hedge": False}
+    far = feedline.tar(bucket.url("shard-{0..1}.tar"), storage_options=options)
+    # The first and the last blocks, some headers and the indices; there are 2.5 MB.
+    assert bytes_read(bucket) < 400_000
+    expected = everything(feedline.tar(bucket.folder / "shard-{0..1}.tar"), shuffle=True)
+    assert_alike(everything(far, shuffle=True, num_workers=2), expected)
+
+
+def test_an_index_that_is_wrong_is_as_good_as_none(larger):
+    bucket, indices = larger
+    lies = [
+        indices[1],
+        "v1.2 60\nbin 512",
+        indices[0].replace("d/0-000.bin", "d/0-00x.bin"),
+        # Without its last sample.
+        "v1.2 59\n" + "\n".join(indices[0].splitlines()[1:-1]) + "\n",
+        # Of all the first part alone, under another name.
+        indices[0].replace("bin ", "png ").replace(".bin", ".png"),
+        "\0" * 100,
+        "",
+    ]
+    expected = everything(feedline.tar(bucket.folder / "shard-0.tar"))
+    for lie in lies:
+        # Its own name for each: tables are kept by name.
+        name = uuid.uuid4().hex
+        bucket.objects[f"{name}.tar"] = bucket.objects["shard-0.tar"]
+        bucket.objects[f"{name}.idx"] = lie.encode()
+        far = feedline.tar(bucket.url(f"{name}.tar"), storage_options=bucket.server.options)
+        assert_alike(everything(far), expected)
+
+
+def test_an_index_that_is_older_than_its_shard_is_not_used(larger):
+    bucket, indices = larger
+    bucket.objects["shard-0.idx"] = indices[0].encode()
+    bucket.server.older.add("shard-0.idx")
+    far = feedline.tar(bucket.url("shard-0.tar"), storage_options=bucket.server.options)
+    assert bytes_read(bucket) >= len(bucket.objects["shard-0.tar"])
+    assert_alike(everything(far), everything(feedline.tar(bucket.folder / "shard-0.tar")))
+
+
+def test_with_a_cache_a_shard_is_fetched_once_for_headers_and_samples(larger, tmp_path):
+    bucket, _ = larger
+    options = bucket.server.options | {"cache_dir": tmp_path / "kept", "hedge": False}
+    size = sum(len(content) for content in bucket.objects.values())
+    far = feedline.tar(bucket.url("shard-{0..1}.tar"), storage_options=options)
+    expected = everything(feedline.tar(bucket.folder / "shard-{0..1}.tar"), shuffle=True)
+    for _ in range(2):
+        assert_alike(everything(far, shuffle=True, num_workers=2), expected)
+    # Beside the beginning of each, which tells whether it is compressed.
+    assert bytes_read(bucket) <= size + 2 * 65_536
+
+
+def test_long_members_are_passed_over_when_a_shard_is_opened(tmp_path, server):
+    folder = tmp_path / "long"
+    folder.mkdir()
+    samples = [(f"{i}", {"bin": bytes([i]) * (9 << 20), "cls": b"1"}) for i in range(3)]
+    pack(folder / "shard.tar", samples)
+    bucket = Bucket(server, folder)
+    options = server.options | {"hedge": False}
+    far = feedline.tar(bucket.url("shard.tar"), storage_options=options)
+    assert bytes_read(bucket) < 1 << 20
+    assert_alike(everything(far), everything(feedline.tar(folder / "shard.tar")))
+
+
+def test_stats_tell_what_a_store_was_asked(photos, tmp_path):
+    photos.server.errors = 1
+    kept = {"cache_dir": tmp_path / "kept", "hedge": False}
+    options = photos.server.options | kept
+    far = feedline.images(photos.url("train"), storage_options=options).resize((12, 12))
+    loader = feedline.Loader(far, batch_size=8)
+    # Each epoch to its end, and nothing of the next one.
+    for _ in range(2):
+        list(loader)
+
+    def told():
+        (store,) = [it for it in loader.stats()["stores"] if it["url"] == f"s3://{photos.name}"]
+        return store
+
+    store = told()
+    size = sum(len(content) for key, content in photos.objects.items() if key.endswith("ü.png"))
+    assert (store["requests"], store["bytes"], store["retried"]) == (40, size, 40)
+    assert (store["cached"], store["missed"]) == (40, 40)
+    assert (store["hedged"], store["broken"], store["not_kept"]) == (0, 0, "")
+    assert (store["in_flight"], store["ahead"]) == (0, 0)
+
+
 @pytest.mark.parametrize("width", [3, 3000])
 def test_arrays_by_url_are_those_of_the_files(tmp_path, server, width):
     folder = tmp_path / "arrays"
@@ -214,6 +339,13 @@ def test_an_object_that_changes_or_vanishes_is_an_error_of_its_samples(photos, s
     kept = feedline.Loader(far, batch_size=8, on_error="skip")
     assert sum(len(batch["cls"]) for batch in kept) == 0
     assert len(kept.errors) == 20
+
+
+def test_a_listing_that_goes_in_circles_is_an_error_and_not_endless(server):
+    server.buckets["circles"] = {f"{i:04}.png": b"" for i in range(1500)}
+    server.repeats = True
+    with pytest.raises(OSError, match=r"tells of .*again and again"):
+        feedline.images("s3://circles/", classes=False, storage_options=server.options)
 
 
 def test_a_pipeline_that_was_pickled_finds_its_store_again(photos, shards):

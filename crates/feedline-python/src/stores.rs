@@ -107,8 +107,12 @@ fn named(counts: &StoreCounts) -> BTreeMap<&'static str, u64> {
         ("requests", counts.requests),
         ("hedged", counts.hedged),
         ("bytes", counts.bytes),
+        ("retried", counts.retried),
         ("cached", counts.cached),
+        ("missed", counts.missed),
         ("broken", counts.broken),
+        ("in_flight", counts.in_flight),
+        ("ahead", counts.ahead),
     ])
 }
 

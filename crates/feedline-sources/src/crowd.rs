@@ -50,7 +50,8 @@ pub(crate) fn each_far<T: Send>(
     }
 }
 
-fn each_on<T: Send>(
+/// The same on so many threads.
+pub(crate) fn each_on<T: Send>(
     threads: usize,
     jobs: usize,
     seen: &AtomicU64,

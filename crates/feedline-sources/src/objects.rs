@@ -75,7 +75,7 @@ impl ObjectTable {
         let object = self.objects.get(usize::try_from(index).ok()?)?;
         let key = format!("{}{name}", self.prefix).into();
         let ObjectVersion { size, version } = *object;
-        Some(Request { key, range: None, etag: None, version, bytes: size })
+        Some(Request { key, version, bytes: size, ..Request::default() })
     }
 
     /// Appends an object, which is called `name` below the URL.

@@ -134,6 +134,19 @@ impl SourceFile {
         }
     }
 
+    /// Fetches all of an object to where it is on a disk of this machine, if its store has a cache. Says whether it is
+    /// there.
+    pub(crate) fn keep(&self, stop: impl Fn() -> bool) -> io::Result<bool> {
+        match self {
+            SourceFile::Disk(_) | SourceFile::Held(_) => {
+                let _ = stop;
+                Ok(true)
+            }
+            #[cfg(feature = "stores")]
+            SourceFile::Object(object) => Ok(object.keep(stop)?),
+        }
+    }
+
     /// What is different from the state it was opened in; `None` if nothing is. Of an object nothing can be.
     pub fn change(&self, stamp: &Stamp) -> io::Result<Option<String>> {
         match self {

@@ -16,8 +16,9 @@ use tokio::time::{sleep, timeout};
 use twox_hash::XxHash3_64;
 
 use crate::address::Address;
+use crate::attempts::Attempts;
 use crate::client;
-use crate::disk_cache::{DiskCache, EntryName};
+use crate::disk_cache::{DiskCache, EntryName, Keeping};
 use crate::error::{Kind, StoreError};
 use crate::flight::{Ahead, Fetched, Flight, Wanted};
 use crate::hedge::Hedging;
@@ -42,6 +43,8 @@ pub struct Request {
     pub version: u64,
     /// About how many bytes the answer has.
     pub bytes: u64,
+    /// Whether it is not kept on disk, as somebody else sees to that.
+    pub passing: bool,
 }
 
 impl Request {
@@ -91,10 +94,18 @@ pub struct StoreCounts {
     pub hedged: u64,
     /// Bytes that came.
     pub bytes: u64,
+    /// Attempts that got no answer, a server's error or "later": the client makes them again.
+    pub retried: u64,
     /// What was found on disk instead.
     pub cached: u64,
+    /// What was looked for on disk and was not there.
+    pub missed: u64,
     /// Answers that broke off and were asked for again by us (beside what the client does).
     pub broken: u64,
+    /// Requests that are under way now.
+    pub in_flight: u64,
+    /// Bytes that were begun ahead and that nobody has taken yet.
+    pub ahead: u64,
 }
 
 /// A bucket that something in this process has open.
@@ -115,7 +126,27 @@ pub struct Bucket {
     options: StoreOptions,
     cache: Option<DiskCache>,
     cached: AtomicU64,
+    missed: AtomicU64,
     first: OnceLock<Box<Link>>,
+}
+
+/// Where on disk something is, if it is kept: by itself, or within the whole object.
+struct Kept<'a> {
+    cache: &'a DiskCache,
+    name: EntryName,
+    whole: Option<(EntryName, (u64, u64))>,
+}
+
+impl Kept<'_> {
+    /// Whether it seems to be there.
+    fn is_there(&self) -> bool {
+        self.cache.has(self.name) || self.whole.is_some_and(|(name, _)| self.cache.has(name))
+    }
+
+    fn get(&self, out: &mut Vec<u8>) -> bool {
+        self.cache.get(self.name, out)
+            || self.whole.is_some_and(|(name, range)| self.cache.get_part(name, range, out))
+    }
 }
 
 /// What is under way, in each process that a chain of forks has made: a child has none of its parent's threads.
@@ -130,6 +161,7 @@ struct Link {
 struct Live {
     root: String,
     client: Arc<dyn ObjectStore>,
+    attempts: Arc<Attempts>,
     hedge: bool,
     permits: Semaphore,
     ahead: Mutex<Ahead>,
@@ -191,8 +223,8 @@ impl Bucket {
         let cache = options.cache_dir.as_deref();
         let cache = cache.map(|folder| DiskCache::open(folder, options.cache_size)).transpose()?;
         let address = Address { key: String::new(), ..address.clone() };
-        let bucket =
-            Bucket { address, options, cache, cached: AtomicU64::new(0), first: OnceLock::new() };
+        let (cached, missed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let bucket = Bucket { address, options, cache, cached, missed, first: OnceLock::new() };
         // What is wrong with the options is said now.
         bucket.live()?;
         Ok(bucket)
@@ -232,8 +264,12 @@ impl Bucket {
             requests: live.requests.load(Ordering::Relaxed),
             hedged: live.hedging.twice(),
             bytes: live.bytes.load(Ordering::Relaxed),
+            retried: live.attempts.failed(),
             cached: self.cached.load(Ordering::Relaxed),
+            missed: self.missed.load(Ordering::Relaxed),
             broken: live.broken.load(Ordering::Relaxed),
+            in_flight: (self.options.max_requests - live.permits.available_permits()) as u64,
+            ahead: live.ahead().bytes(),
         }
     }
 
@@ -278,10 +314,23 @@ impl Bucket {
         Ok(Arc::clone(&self.live()?.client))
     }
 
-    fn entry(&self, wanted: &Wanted) -> Option<(&DiskCache, EntryName)> {
+    fn entry(&self, wanted: &Wanted) -> Option<Kept<'_>> {
         let cache = self.cache.as_ref().filter(|_| wanted.version != 0)?;
         let Wanted { key, range, version } = wanted;
-        Some((cache, EntryName::of(&self.address.root, key, *version, *range)))
+        let name = |range| EntryName::of(&self.address.root, key, *version, range);
+        let whole = range.map(|range| (name(None), range));
+        Some(Kept { cache, name: name(*range), whole })
+    }
+
+    /// Whether it seems to be kept on disk.
+    pub(crate) fn is_kept(&self, request: &Request) -> bool {
+        self.entry(&request.wanted()).is_some_and(|kept| kept.is_there())
+    }
+
+    /// Begins to keep a whole object of so many bytes; `None` where nothing is kept, or there is no room.
+    pub(crate) fn keep(&self, request: &Request) -> Option<Keeping<'_>> {
+        let kept = self.entry(&request.wanted())?;
+        kept.cache.begin(kept.name, request.bytes)
     }
 
     /// Asks what an object is.
@@ -313,19 +362,19 @@ impl Bucket {
     #[must_use]
     pub fn is_at_hand(&self, request: &Request) -> bool {
         let wanted = request.wanted();
-        self.live().is_ok_and(|live| live.ahead().has(&wanted))
-            || self.entry(&wanted).is_some_and(|(cache, name)| cache.has(name))
+        self.live().is_ok_and(|live| live.ahead().has(&wanted)) || self.is_kept(request)
     }
 
     /// Appends what is wanted to `out`: from disk where it is kept, or when it comes.
     pub fn read(&self, request: &Request, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let wanted = request.wanted();
         let entry = self.entry(&wanted);
-        if let Some((cache, name)) = entry
-            && cache.get(name, out)
-        {
-            self.cached.fetch_add(1, Ordering::Relaxed);
-            return Ok(());
+        if let Some(kept) = &entry {
+            if kept.get(out) {
+                self.cached.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            self.missed.fetch_add(1, Ordering::Relaxed);
         }
         let live = self.live()?;
         let begun = live.ahead().take(&wanted);
@@ -348,8 +397,8 @@ impl Bucket {
             ));
         }
         fetched.pieces.iter().for_each(|piece| out.extend_from_slice(piece));
-        if let Some((cache, name)) = entry {
-            cache.put(name, &out[start..]);
+        if let Some(kept) = entry.filter(|_| !request.passing) {
+            kept.cache.put(kept.name, &out[start..]);
         }
         Ok(())
     }
@@ -357,9 +406,11 @@ impl Bucket {
 
 impl Live {
     fn start(address: &Address, options: &StoreOptions) -> Result<Arc<Live>, StoreError> {
+        let attempts = Arc::default();
         let live = Arc::new(Live {
             root: address.root.clone(),
-            client: client::connect(address, options)?,
+            client: client::connect(address, options, &attempts)?,
+            attempts,
             hedge: options.hedge,
             permits: Semaphore::new(options.max_requests),
             ahead: Mutex::default(),
@@ -520,4 +571,20 @@ pub(crate) fn key_path(url: String, key: &str) -> Result<KeyPath, StoreError> {
         let advice = "rename the object: its key has an empty part, or one of dots alone";
         StoreError::new(Kind::Address, "read", url, error.to_string(), advice)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_differ_from_request_to_request() {
+        for answers in 1..ANSWERS {
+            let pauses: Vec<Duration> = (0..100).map(|i| pause(answers, &i.to_string())).collect();
+            let most = Duration::from_millis(100 << answers);
+            assert!(pauses.iter().all(|pause| *pause >= most / 2 && *pause <= most));
+            let different: std::collections::HashSet<&Duration> = pauses.iter().collect();
+            assert!(different.len() > 30, "{answers}: {}", different.len());
+        }
+    }
 }

@@ -1,16 +1,19 @@
 //! The client of a bucket: what the environment says, a profile of the `aws` command, then the options that
 //! were given, each over the one before.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
-use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
+use object_store::{BackoffConfig, Certificate, ClientConfigKey, ObjectStore, RetryConfig};
 
 use crate::address::{Address, Scheme};
+use crate::attempts::{Attempts, Counting};
 use crate::error::{Kind, StoreError};
 use crate::options::{OWN, StoreOptions};
 use crate::profile;
@@ -23,12 +26,15 @@ const RETRIES: usize = 10;
 pub(crate) fn connect(
     address: &Address,
     options: &StoreOptions,
+    attempts: &Arc<Attempts>,
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
     let root = address.root.as_str();
     let refused = |error: object_store::Error| {
         let advice = "look at storage_options and at the environment's variables for this store";
         StoreError::new(Kind::Option, "open", root.to_string(), error.to_string(), advice)
     };
+    let trusted = trusted(address, options)?;
+    let counting = Counting { attempts: Arc::clone(attempts), trusted };
     let retry = RetryConfig {
         backoff: BackoffConfig {
             init_backoff: Duration::from_millis(100),
@@ -59,7 +65,12 @@ pub(crate) fn connect(
             if plain(AmazonS3ConfigKey::Endpoint) || plain(AmazonS3ConfigKey::S3Endpoint) {
                 builder = builder.with_allow_http(true);
             }
-            let store = builder.with_url(root).with_retry(retry).build().map_err(refused)?;
+            let store = builder
+                .with_url(root)
+                .with_retry(retry)
+                .with_http_connector(counting)
+                .build()
+                .map_err(refused)?;
             Ok(Arc::new(store))
         }
         Scheme::Google => {
@@ -68,7 +79,17 @@ pub(crate) fn connect(
             for (name, value) in &options.client {
                 builder = builder.with_config(key(root, name)?, value);
             }
-            let store = builder.with_url(root_url).with_retry(retry).build().map_err(refused)?;
+            let server = builder.get_config_value(&GoogleConfigKey::BaseUrl);
+            if server.is_some_and(|url| url.starts_with("http://")) {
+                let allow_http = GoogleConfigKey::Client(ClientConfigKey::AllowHttp);
+                builder = builder.with_config(allow_http, "true");
+            }
+            let store = builder
+                .with_url(root_url)
+                .with_retry(retry)
+                .with_http_connector(counting)
+                .build()
+                .map_err(refused)?;
             Ok(Arc::new(store))
         }
         Scheme::Azure => {
@@ -76,7 +97,16 @@ pub(crate) fn connect(
             for (name, value) in &options.client {
                 builder = builder.with_config(key(root, name)?, value);
             }
-            let store = builder.with_url(root).with_retry(retry).build().map_err(refused)?;
+            let server = builder.get_config_value(&AzureConfigKey::Endpoint);
+            if server.is_some_and(|url| url.starts_with("http://")) {
+                builder = builder.with_allow_http(true);
+            }
+            let store = builder
+                .with_url(root)
+                .with_retry(retry)
+                .with_http_connector(counting)
+                .build()
+                .map_err(refused)?;
             Ok(Arc::new(store))
         }
         Scheme::Http => {
@@ -87,10 +117,32 @@ pub(crate) fn connect(
             for (name, value) in &options.client {
                 builder = builder.with_config(key(root, name)?, value);
             }
-            let store = builder.with_url(root).with_retry(retry).build().map_err(refused)?;
+            let store = builder
+                .with_url(root)
+                .with_retry(retry)
+                .with_http_connector(counting)
+                .build()
+                .map_err(refused)?;
             Ok(Arc::new(store))
         }
     }
+}
+
+/// The certificates that are trusted beside the system's.
+fn trusted(address: &Address, options: &StoreOptions) -> Result<Vec<Certificate>, StoreError> {
+    let of_aws = || std::env::var_os("AWS_CA_BUNDLE").filter(|_| address.scheme == Scheme::S3);
+    let given = options.ca_bundle.clone().or_else(|| of_aws().map(PathBuf::from));
+    let Some(path) = given.filter(|path| !path.as_os_str().is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let refused = |why: String| {
+        let what = format!("the certificates in `{}` cannot be read ({why})", path.display());
+        let advice = "name a file of certificates in PEM as ca_bundle, or in AWS_CA_BUNDLE";
+        StoreError::new(Kind::Option, "open", address.root.clone(), what, advice)
+    };
+    let text = fs::read(&path).map_err(|error| refused(error.to_string()))?;
+    let found = Certificate::from_pem_bundle(&text).map_err(|error| refused(error.to_string()))?;
+    if found.is_empty() { Err(refused("there is none".to_string())) } else { Ok(found) }
 }
 
 /// An option of the client by its name.

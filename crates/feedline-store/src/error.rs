@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::attempts::STRANGER;
+
 /// What went wrong, for those who decide by it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -68,6 +70,7 @@ impl StoreError {
             {
                 (Kind::Denied, format!("the store refuses it ({})", reason(&said)), CREDENTIALS)
             }
+            _ if said.contains(STRANGER) => (Kind::Unreachable, reason(&said), TRUST),
             _ => (Kind::Unreachable, reason(&said), REACH),
         };
         StoreError { kind, doing, url, what, advice }
@@ -94,6 +97,9 @@ const CREDENTIALS: &str = "give credentials that may read it: by storage_options
      what anybody may read";
 const REACH: &str =
     "look whether the store can be reached from here, and at endpoint, region and proxy";
+
+const TRUST: &str = "if it is the right server, give its authority's certificate as ca_bundle (for S3 also by \
+     AWS_CA_BUNDLE)";
 
 /// The error and all its causes, as one text.
 fn told(error: &object_store::Error) -> String {

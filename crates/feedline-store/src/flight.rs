@@ -96,6 +96,11 @@ impl Ahead {
         Some(flight)
     }
 
+    /// Bytes that nobody has taken yet.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Whether it was begun.
     pub(crate) fn has(&self, wanted: &Wanted) -> bool {
         self.begun.contains_key(wanted)

@@ -39,6 +39,7 @@
 //! | a cache that is full, damaged, or on a disk that is full | what is not there is fetched |
 
 mod address;
+mod attempts;
 mod bucket;
 mod client;
 mod disk_cache;

@@ -108,6 +108,7 @@ fn fresh(
         }
     });
     let mut count = 0;
+    let mut circle = Circle::default();
     let skip = if prefix.is_empty() { 0 } else { prefix.len() + 1 };
     while let Some(page) = told.recv().map_err(|_| given_up(url()))? {
         for found in page {
@@ -115,6 +116,11 @@ fn fresh(
             let key: &str = meta.location.as_ref();
             // The prefix itself, if there is an object of that name.
             let Some(name) = key.get(skip..).filter(|name| !name.is_empty()) else { continue };
+            if circle.is_closed_by(name) {
+                let what = format!("the store tells of {name:?} again and again");
+                let advice = "look at what is between here and the store: pages come twice";
+                return Err(StoreError::new(Kind::Unreachable, "list", url(), what, advice));
+            }
             visit(Entry {
                 name: name.to_string(),
                 size: meta.size,
@@ -128,6 +134,26 @@ fn fresh(
         }
     }
     Ok(count)
+}
+
+/// Whether names, of which each should come once, come again for ever (Brent's way, with one name kept).
+#[derive(Default)]
+struct Circle {
+    mark: String,
+    seen: u64,
+}
+
+impl Circle {
+    fn is_closed_by(&mut self, name: &str) -> bool {
+        if self.mark == name {
+            return true;
+        }
+        self.seen += 1;
+        if self.seen.is_power_of_two() {
+            self.mark = name.to_string();
+        }
+        false
+    }
 }
 
 fn unlisted(bucket: &Bucket, url: String, error: &object_store::Error) -> StoreError {

@@ -98,7 +98,7 @@ impl Object {
         let (key, etag) = (Arc::clone(&self.key), self.etag.clone());
         let whole = start == 0 && end == self.size;
         let range = (!whole).then_some(start..end);
-        Request { key, range, etag, version: self.version, bytes: end - start }
+        Request { key, range, etag, version: self.version, bytes: end - start, passing: false }
     }
 
     /// Begins to fetch bytes that will be [appended](Object::append_at) just so. Returns at once.
@@ -179,6 +179,34 @@ impl Object {
             self.append_at(out, at, piece(at) as usize)?;
         }
         Ok(())
+    }
+
+    /// Fetches all of it into the cache on disk, from where any part of it is read then. Says whether it is there: it
+    /// is not where nothing is kept, there is no room, or `stop` asks for an end.
+    pub fn keep(&self, stop: impl Fn() -> bool) -> Result<bool, StoreError> {
+        let whole = self.request(0, self.size);
+        if self.bucket.is_kept(&whole) {
+            return Ok(true);
+        }
+        let Some(mut keeping) = self.bucket.keep(&whole) else { return Ok(false) };
+        let piece = |at: u64| {
+            let end = (at + FARTHEST).min(self.size);
+            Request { passing: true, ..self.request(at, end) }
+        };
+        let (mut begun, mut bytes) = (0, Vec::new());
+        for at in (0..self.size).step_by(FARTHEST as usize) {
+            if stop() {
+                return Ok(false);
+            }
+            while begun < self.size && begun < at + UNDER_WAY * FARTHEST {
+                self.bucket.begin(&piece(begun));
+                begun += FARTHEST;
+            }
+            bytes.clear();
+            self.bucket.read(&piece(at), &mut bytes)?;
+            keeping.add(&bytes);
+        }
+        Ok(keeping.finish())
     }
 
     /// Fills `buffer` from byte `start` on.

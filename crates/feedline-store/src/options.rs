@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::error::{Kind, StoreError};
 
 /// Our own options, and what each is.
-pub const OWN: [(&str, &str); 7] = [
+pub const OWN: [(&str, &str); 8] = [
+    ("ca_bundle", "a file of certificates in PEM that are trusted beside the system's"),
     ("cache_dir", "a folder on a local disk where what was read is kept"),
     ("cache_size", "bytes that may be kept there, such as 100GiB"),
     ("hedge", "whether slow requests are asked a second time: true or false"),
@@ -20,6 +21,8 @@ pub const OWN: [(&str, &str); 7] = [
 /// How a store is spoken to, and what is kept of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
+    /// Certificates that are trusted beside the system's.
+    pub ca_bundle: Option<PathBuf>,
     /// Where what was read is kept.
     pub cache_dir: Option<PathBuf>,
     /// Bytes that may be kept.
@@ -43,6 +46,7 @@ impl Default for StoreOptions {
     fn default() -> StoreOptions {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         StoreOptions {
+            ca_bundle: None,
             cache_dir: set("FEEDLINE_CACHE_DIR").map(PathBuf::from),
             cache_size: set("FEEDLINE_CACHE_SIZE")
                 .and_then(|size| bytes(&size))
@@ -70,6 +74,7 @@ impl StoreOptions {
                 StoreError::new(Kind::Option, "open", root.to_string(), what, advice)
             };
             match name.as_str() {
+                "ca_bundle" => options.ca_bundle = Some(PathBuf::from(value)),
                 "cache_dir" => options.cache_dir = Some(PathBuf::from(value)),
                 "cache_size" => options.cache_size = bytes(&value).ok_or_else(wrong)?,
                 "hedge" => options.hedge = flag(&value).ok_or_else(wrong)?,

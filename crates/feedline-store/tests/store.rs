@@ -3,11 +3,14 @@
 //! * `reading`: objects and ranges, faults, versions, credentials, requests in flight
 //! * `listing`: many objects, pages, a listing that is kept
 //! * `keeping`: the cache on disk
+//! * `processes`: the same, used by several processes at a time
 
 #[path = "store/keeping.rs"]
 mod keeping;
 #[path = "store/listing.rs"]
 mod listing;
+#[path = "store/processes.rs"]
+mod processes;
 #[path = "store/reading.rs"]
 mod reading;
 

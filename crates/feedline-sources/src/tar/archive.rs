@@ -138,7 +138,12 @@ pub(super) struct FileTape<'a> {
 
 impl<'a> FileTape<'a> {
     pub(super) fn new(file: &'a SourceFile, len: u64) -> FileTape<'a> {
-        FileTape { file, at: 0, len }
+        FileTape::at(file, 0, len)
+    }
+
+    /// From a place within it on.
+    pub(super) fn at(file: &'a SourceFile, at: u64, len: u64) -> FileTape<'a> {
+        FileTape { file, at, len }
     }
 }
 
@@ -153,6 +158,49 @@ impl Tape for FileTape<'_> {
         let there = (self.len - self.at).min(bytes);
         self.at += there;
         Ok(there)
+    }
+}
+
+/// What is skipped of an object rather than read: where a request takes 50 ms, and a hundred megabytes come in a
+/// second, so much comes while one would wait for the next header alone.
+const LONG: u64 = 8 << 20;
+
+/// An object: what lies between its headers is read, unless it is so long that a request of its own is quicker.
+pub(super) struct FarTape<'a> {
+    file: FileTape<'a>,
+    passed: Vec<u8>,
+    stop: &'a Stop<'a>,
+}
+
+impl<'a> FarTape<'a> {
+    pub(super) fn new(file: &'a SourceFile, len: u64, stop: &'a Stop<'a>) -> FarTape<'a> {
+        FarTape { file: FileTape::new(file, len), passed: Vec::new(), stop }
+    }
+}
+
+impl Tape for FarTape<'_> {
+    fn read(&mut self, block: &mut [u8]) -> Result<usize, ArchiveError> {
+        self.file.read(block)
+    }
+    fn skip(&mut self, bytes: u64) -> Result<u64, ArchiveError> {
+        /// So that what was read ahead is taken in pieces.
+        const PIECE: u64 = 256 << 10;
+        if bytes >= LONG {
+            return self.file.skip(bytes);
+        }
+        let mut done = 0;
+        while done < bytes {
+            if self.stop.is_asked() {
+                return Err(ArchiveError::Interrupted);
+            }
+            self.passed.resize((bytes - done).min(PIECE) as usize, 0);
+            let there = self.file.read(&mut self.passed)? as u64;
+            if there == 0 {
+                break;
+            }
+            done += there;
+        }
+        Ok(done)
     }
 }
 
@@ -200,6 +248,7 @@ impl<R: Read> Tape for StreamTape<'_, R> {
 }
 
 /// A regular file in the archive.
+#[derive(Copy, Clone)]
 pub(super) struct Member<'a> {
     pub(super) name: &'a [u8],
     /// Where its content begins in the archive.
@@ -222,9 +271,18 @@ struct Announced {
 pub(super) fn members(
     tape: &mut impl Tape,
     stop: &Stop<'_>,
+    visit: impl FnMut(Member<'_>) -> Result<(), ArchiveError>,
+) -> Result<u64, ArchiveError> {
+    members_from(tape, 0, stop, visit)
+}
+
+/// The same from the header at byte `at` on, where the tape is.
+pub(super) fn members_from(
+    tape: &mut impl Tape,
+    mut at: u64,
+    stop: &Stop<'_>,
     mut visit: impl FnMut(Member<'_>) -> Result<(), ArchiveError>,
 ) -> Result<u64, ArchiveError> {
-    let mut at = 0;
     let mut announced = Announced::default();
     let mut block = [0; BLOCK as usize];
     // Where this archive begins (another may have been put behind it), and zeros that were met.
@@ -354,6 +412,15 @@ fn checked(block: &[u8; 512], at: u64) -> Result<&Header, ArchiveError> {
         _ => "the archive is damaged: copy or make it again",
     };
     Err(ArchiveError::Checksum { at, advice })
+}
+
+/// Whether a block is the header of such a member.
+pub(super) fn header_says(block: &[u8; BLOCK as usize], member: &Member<'_>) -> bool {
+    checked(block, member.offset).is_ok_and(|header| {
+        is_regular(header.entry_type())
+            && header.entry_size().is_ok_and(|size| size == member.size)
+            && header.path_bytes() == member.name
+    })
 }
 
 /// Takes over what a PAX header says.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
+use std::thread;
 
 use feedline_core::{Cause, SampleIndex};
 
@@ -10,11 +11,15 @@ use super::archive::ArchiveError;
 use super::compression::Compression;
 use super::index_file;
 use super::shard::{OpenedShard, PartNames, Shard};
-use crate::crowd::each;
+use crate::crowd::each_on;
+use crate::source_file::is_url;
 use crate::{KEY, SourceError, Watch, escaped};
 
 /// The parts that a sample may be asked for: each is a field of the batch.
 const MOST_PARTS: usize = 1000;
+
+/// Shards in a store that are opened at a time: they wait for answers, and some megabytes are under way for each.
+const FAR: usize = 8;
 
 /// The samples of all shards, one shard after the other.
 #[derive(Debug)]
@@ -36,7 +41,11 @@ impl Collection {
     ) -> Result<Collection, SourceError> {
         let cache = options.cache_dir.clone().or_else(index_file::default_folder);
         let seen = AtomicU64::new(0);
-        let opened = each(paths.len(), &seen, watch, |job, stop| {
+        let threads = match paths.iter().any(|path| is_url(path)) {
+            true => FAR,
+            false => thread::available_parallelism().map_or(1, usize::from),
+        };
+        let opened = each_on(threads, paths.len(), &seen, watch, |job, stop| {
             let refused = |source| shard_error(&paths[job], source);
             let opened =
                 OpenedShard::open(&paths[job], cache.as_deref(), &seen, stop).map_err(refused)?;

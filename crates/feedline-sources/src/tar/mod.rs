@@ -27,6 +27,10 @@
 //! (`$XDG_CACHE_HOME/feedline/tar`, unless [`TarOptions::cache_dir`] says otherwise) and used again until
 //! the shard changes. A compressed shard has to be decompressed for that.
 //!
+//! Of one in a store, what lies between headers is read, too, but for members of 8 MiB and more. Where the store has
+//! a cache on disk, the shard is put there on this occasion, so that nothing is fetched twice; where an index lies
+//! beside it (`beside.rs`), nothing but that is read.
+//!
 //! # Random access or streaming
 //!
 //! [`Shards`] reads any sample of uncompressed shards at once, so all samples can be shuffled with each
@@ -40,6 +44,7 @@
 //! trouble, so those are used, and the way from header to header is in this room.
 
 mod archive;
+mod beside;
 mod braces;
 mod collection;
 mod compression;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::archive::{ArchiveError, FileTape, Member, StreamTape, members};
+use super::archive::{ArchiveError, FarTape, FileTape, Member, StreamTape, members};
+use super::beside;
 use super::compression::Compression;
 use super::index_file::IndexFile;
 use super::table::{ShardTable, Tabulator};
@@ -95,12 +96,19 @@ impl OpenedShard {
     ) -> Result<OpenedShard, ArchiveError> {
         let made = SystemTime::now();
         let (file, stamp) = SourceFile::open(path)?;
-        let compression = Compression::of(&file, stamp.len)?;
-        let file = Arc::new(file);
+        // What is read ahead of an object now is let go with this handle; the other one is for its samples.
+        let (file, reading) = match file.again() {
+            Some(again) => (Arc::new(file), Arc::new(again)),
+            None => {
+                let file = Arc::new(file);
+                (Arc::clone(&file), file)
+            }
+        };
+        let compression = Compression::of(&reading, stamp.len)?;
         let object = file.is_far().then(|| Arc::clone(&file));
         let index = cache.map(|folder| IndexFile::of(folder, path));
         let path = path.to_path_buf();
-        let opened = |table| OpenedShard { path, compression, stamp, object, table };
+        let opened = |table| OpenedShard { path: path.clone(), compression, stamp, object, table };
         if let Some(table) = index.as_ref().and_then(|index| index.read(&stamp)) {
             seen.fetch_add(table.members.len() as u64, Ordering::Relaxed);
             // Of a compressed archive the length is known only from the table itself.
@@ -108,18 +116,28 @@ impl OpenedShard {
                 return Ok(opened(table));
             }
         }
+        let is_far = file.is_far() && compression == Compression::None;
+        if is_far && let Some(table) = beside::table(&path, &reading, &stamp, stop) {
+            seen.fetch_add(table.members.len() as u64, Ordering::Relaxed);
+            if let Some(index) = index {
+                index.write(&stamp, &table, made);
+            }
+            return Ok(opened(table));
+        }
         let mut tabulator = Tabulator::default();
         let visit = |member: Member<'_>| {
             seen.fetch_add(1, Ordering::Relaxed);
             tabulator.add(&member)
         };
+        // What is fetched for its headers is fetched for its samples, too, where it can be kept.
+        let is_near = !is_far || reading.keep(|| stop.is_asked())?;
         let length = match compression {
-            // (From a store what lies between headers is read: a request for each would take longer.)
-            Compression::None if !file.is_far() => {
-                members(&mut FileTape::new(&file, stamp.len), stop, visit)
+            Compression::None if is_near => {
+                members(&mut FileTape::new(&reading, stamp.len), stop, visit)
             }
+            Compression::None => members(&mut FarTape::new(&reading, stamp.len, stop), stop, visit),
             compressed => {
-                let reader = compressed.reader(Arc::clone(&file), stamp.len, Some(stop))?;
+                let reader = compressed.reader(Arc::clone(&reading), stamp.len, Some(stop))?;
                 members(&mut StreamTape { reader, stop: Some(stop) }, stop, visit)
             }
         };

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-use feedline_store::{Entry, Kind, list};
+use feedline_store::{Address, Bucket, Entry, Kind, Request, list};
 
 use super::Store;
 
@@ -73,4 +73,32 @@ fn a_listing_is_kept_for_as_long_as_was_said_and_never_served_damaged() {
     store.configure(&keep[..1]).unwrap();
     store.put("newer", b"");
     assert_eq!(listed(&store, "").unwrap().len(), 12, "no age, no listing that is kept");
+}
+
+#[test]
+fn what_a_listing_promised_and_is_not_there_is_an_error() {
+    let store = Store::new("listing-lies");
+    // A bucket of objects that are made up: they are listed and cannot be read.
+    std::fs::write(store.folder().join("listing-made-up"), "1500").unwrap();
+    let made_up = |key: &str| Address::parse(&format!("s3://listing-made-up/{key}")).unwrap();
+    let options = Bucket::of(&store.at("")).unwrap().options().clone();
+    Bucket::configure(&made_up(""), options).unwrap();
+    let mut found = Vec::new();
+    list(&made_up(""), &mut |_| ControlFlow::Continue(()), |entry| found.push(entry)).unwrap();
+    assert_eq!((found.len(), found[1499].name.as_str()), (1500, "0000/000001499.jpg"));
+    let bucket = Bucket::of(&made_up("")).unwrap();
+    let request = |entry: &Entry| Request {
+        key: entry.name.as_str().into(),
+        version: entry.version,
+        bytes: entry.size,
+        ..Request::default()
+    };
+    let error = bucket.read(&request(&found[7]), &mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+    // And one that is there, as another than the listing said.
+    store.put("a", b"new");
+    let other = Entry { name: "a".to_string(), size: 3, version: 77 };
+    let bucket = Bucket::of(&store.at("")).unwrap();
+    let error = bucket.read(&request(&other), &mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Changed, "{error}");
 }

@@ -13,6 +13,7 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal
 
+from feedline import _stores
 from feedline.torch.iterators.tally import Durations, Tally
 
 if TYPE_CHECKING:
@@ -210,6 +211,7 @@ class Diary:
         stats["consumer"] = consumer
         stats["mode"], stats["num_workers"] = self._mode, int(self._workers)
         stats["elapsed_ns"] = perf_counter_ns() - self._began_at if self._began_at else 0
+        stats["stores"] = _stores.stats()
         return stats
 
     def _of_python(self) -> Stats:
@@ -257,6 +259,7 @@ class Diary:
             "prefetch": self._prefetch,
             "control": None if self._steering is None else self._steering.stats(),
             "ready": 0,
+            "stores": [],
         }
 
     def explain(self) -> str:
