@@ -47,8 +47,6 @@ class S3Server:
     ) -> None:
         self.buckets: dict[str, dict[str, bytes]] = {}
         self.latency = 0.0
-        # Keys of objects that were written a year before all others.
-        self.older: set[str] = set()
         # Whether the last page of a listing says that there is more, and what comes then is itself.
         self.repeats = False
         self.errors = self.resets = self.truncations = 0
@@ -182,8 +180,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send_response(200)
         self.send_header("ETag", etag)
-        year = "Mon, 01 Jan 2024" if key in self.of.older else "Wed, 01 Jan 2025"
-        self.send_header("Last-Modified", f"{year} 00:00:00 GMT")
+        self.send_header("Last-Modified", "Wed, 01 Jan 2025 00:00:00 GMT")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command == "GET":

@@ -107,86 +107,35 @@ def test_a_part_alone_is_read_alone(shards):
 
 
 def pack(path, samples):
-    """Write a shard; return what DALI's `wds2idx` would say of it."""
+    """Write a shard."""
     with tarfile.open(path, "w") as archive:
         for key, parts in samples:
             for ending, content in parts.items():
                 member = tarfile.TarInfo(f"{key}.{ending}")
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
-    lines = []
-    with tarfile.open(path) as archive:
-        members = {member.name: member for member in archive}
-        for key, parts in samples:
-            places = [(ending, members[f"{key}.{ending}"]) for ending in parts]
-            lines.append(" ".join(f"{e} {m.offset_data} {m.size} {m.name}" for e, m in places))
-    return "\n".join([f"v1.2 {len(samples)}", *lines, ""])
 
 
 @pytest.fixture
 def larger(tmp_path, server):
-    """Two shards of 60 samples of 20 kB, and the indices of both."""
-    folder, indices = tmp_path / "larger", []
+    """Two shards of 60 samples of 20 kB."""
+    folder = tmp_path / "larger"
     folder.mkdir()
     for shard in range(2):
         samples = [
             (f"d/{shard}-{i:03}", {"bin": bytes([shard, i]) * 10_000, "cls": str(i).encode()})
             for i in range(60)
         ]
-        indices.append(pack(folder / f"shard-{shard}.tar", samples))
-    return Bucket(server, folder), indices
+        pack(folder / f"shard-{shard}.tar", samples)
+    return Bucket(server, folder)
 
 
 def bytes_read(bucket):
     return _feedline.store_counts(bucket.url())["bytes"]
 
 
-def test_of_a_shard_with_an_index_beside_it_nothing_else_is_read(larger):
-    bucket, indices = larger
-    for shard, index in enumerate(indices):
-        bucket.objects[f"shard-{shard}.idx"] = index.encode()
-    options = bucket.server.options | {"hedge": False}
-    far = feedline.tar(bucket.url("shard-{0..1}.tar"), storage_options=options)
-    # The first and the last blocks, some headers and the indices; there are 2.5 MB.
-    assert bytes_read(bucket) < 400_000
-    expected = everything(feedline.tar(bucket.folder / "shard-{0..1}.tar"), shuffle=True)
-    assert_alike(everything(far, shuffle=True, num_workers=2), expected)
-
-
-def test_an_index_that_is_wrong_is_as_good_as_none(larger):
-    bucket, indices = larger
-    lies = [
-        indices[1],
-        "v1.2 60\nbin 512",
-        indices[0].replace("d/0-000.bin", "d/0-00x.bin"),
-        # Without its last sample.
-        "v1.2 59\n" + "\n".join(indices[0].splitlines()[1:-1]) + "\n",
-        # Of all the first part alone, under another name.
-        indices[0].replace("bin ", "png ").replace(".bin", ".png"),
-        "\0" * 100,
-        "",
-    ]
-    expected = everything(feedline.tar(bucket.folder / "shard-0.tar"))
-    for lie in lies:
-        # Its own name for each: tables are kept by name.
-        name = uuid.uuid4().hex
-        bucket.objects[f"{name}.tar"] = bucket.objects["shard-0.tar"]
-        bucket.objects[f"{name}.idx"] = lie.encode()
-        far = feedline.tar(bucket.url(f"{name}.tar"), storage_options=bucket.server.options)
-        assert_alike(everything(far), expected)
-
-
-def test_an_index_that_is_older_than_its_shard_is_not_used(larger):
-    bucket, indices = larger
-    bucket.objects["shard-0.idx"] = indices[0].encode()
-    bucket.server.older.add("shard-0.idx")
-    far = feedline.tar(bucket.url("shard-0.tar"), storage_options=bucket.server.options)
-    assert bytes_read(bucket) >= len(bucket.objects["shard-0.tar"])
-    assert_alike(everything(far), everything(feedline.tar(bucket.folder / "shard-0.tar")))
-
-
 def test_with_a_cache_a_shard_is_fetched_once_for_headers_and_samples(larger, tmp_path):
-    bucket, _ = larger
+    bucket = larger
     options = bucket.server.options | {"cache_dir": tmp_path / "kept", "hedge": False}
     size = sum(len(content) for content in bucket.objects.values())
     far = feedline.tar(bucket.url("shard-{0..1}.tar"), storage_options=options)

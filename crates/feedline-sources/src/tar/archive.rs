@@ -138,12 +138,7 @@ pub(super) struct FileTape<'a> {
 
 impl<'a> FileTape<'a> {
     pub(super) fn new(file: &'a SourceFile, len: u64) -> FileTape<'a> {
-        FileTape::at(file, 0, len)
-    }
-
-    /// From a place within it on.
-    pub(super) fn at(file: &'a SourceFile, at: u64, len: u64) -> FileTape<'a> {
-        FileTape { file, at, len }
+        FileTape { file, at: 0, len }
     }
 }
 
@@ -248,7 +243,6 @@ impl<R: Read> Tape for StreamTape<'_, R> {
 }
 
 /// A regular file in the archive.
-#[derive(Copy, Clone)]
 pub(super) struct Member<'a> {
     pub(super) name: &'a [u8],
     /// Where its content begins in the archive.
@@ -271,18 +265,9 @@ struct Announced {
 pub(super) fn members(
     tape: &mut impl Tape,
     stop: &Stop<'_>,
-    visit: impl FnMut(Member<'_>) -> Result<(), ArchiveError>,
-) -> Result<u64, ArchiveError> {
-    members_from(tape, 0, stop, visit)
-}
-
-/// The same from the header at byte `at` on, where the tape is.
-pub(super) fn members_from(
-    tape: &mut impl Tape,
-    mut at: u64,
-    stop: &Stop<'_>,
     mut visit: impl FnMut(Member<'_>) -> Result<(), ArchiveError>,
 ) -> Result<u64, ArchiveError> {
+    let mut at = 0;
     let mut announced = Announced::default();
     let mut block = [0; BLOCK as usize];
     // Where this archive begins (another may have been put behind it), and zeros that were met.
@@ -412,15 +397,6 @@ fn checked(block: &[u8; 512], at: u64) -> Result<&Header, ArchiveError> {
         _ => "the archive is damaged: copy or make it again",
     };
     Err(ArchiveError::Checksum { at, advice })
-}
-
-/// Whether a block is the header of such a member.
-pub(super) fn header_says(block: &[u8; BLOCK as usize], member: &Member<'_>) -> bool {
-    checked(block, member.offset).is_ok_and(|header| {
-        is_regular(header.entry_type())
-            && header.entry_size().is_ok_and(|size| size == member.size)
-            && header.path_bytes() == member.name
-    })
 }
 
 /// Takes over what a PAX header says.

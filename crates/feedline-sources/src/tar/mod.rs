@@ -28,8 +28,7 @@
 //! the shard changes. A compressed shard has to be decompressed for that.
 //!
 //! Of one in a store, what lies between headers is read, too, but for members of 8 MiB and more. Where the store has
-//! a cache on disk, the shard is put there on this occasion, so that nothing is fetched twice; where an index lies
-//! beside it (`beside.rs`), nothing but that is read.
+//! a cache on disk, the shard is put there on this occasion, so that nothing is fetched twice.
 //!
 //! # Random access or streaming
 //!
@@ -44,7 +43,6 @@
 //! trouble, so those are used, and the way from header to header is in this room.
 
 mod archive;
-mod beside;
 mod braces;
 mod collection;
 mod compression;

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use super::archive::{ArchiveError, FarTape, FileTape, Member, StreamTape, members};
-use super::beside;
 use super::compression::Compression;
 use super::index_file::IndexFile;
 use super::table::{ShardTable, Tabulator};
@@ -108,7 +107,7 @@ impl OpenedShard {
         let object = file.is_far().then(|| Arc::clone(&file));
         let index = cache.map(|folder| IndexFile::of(folder, path));
         let path = path.to_path_buf();
-        let opened = |table| OpenedShard { path: path.clone(), compression, stamp, object, table };
+        let opened = |table| OpenedShard { path, compression, stamp, object, table };
         if let Some(table) = index.as_ref().and_then(|index| index.read(&stamp)) {
             seen.fetch_add(table.members.len() as u64, Ordering::Relaxed);
             // Of a compressed archive the length is known only from the table itself.
@@ -117,13 +116,6 @@ impl OpenedShard {
             }
         }
         let is_far = file.is_far() && compression == Compression::None;
-        if is_far && let Some(table) = beside::table(&path, &reading, &stamp, stop) {
-            seen.fetch_add(table.members.len() as u64, Ordering::Relaxed);
-            if let Some(index) = index {
-                index.write(&stamp, &table, made);
-            }
-            return Ok(opened(table));
-        }
         let mut tabulator = Tabulator::default();
         let visit = |member: Member<'_>| {
             seen.fetch_add(1, Ordering::Relaxed);
