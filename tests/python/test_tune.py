@@ -160,8 +160,83 @@ def test_what_a_function_makes_is_measured_as_it_is(tmp_path):
 
 def made_by(code):
     here = {}
-    exec(f"import feedline\n{code}", here)  # noqa: S102 - as a user runs it
+    exec(code, here)  # noqa: S102 - as a user runs it
     return here["loader"]
+
+
+def test_code_to_paste_keeps_what_the_loader_had(tmp_path):
+    torch = pytest.importorskip("torch")
+    source = """
+    import torch
+    from torch.utils.data import DataLoader, WeightedRandomSampler
+    def collated(samples): return torch.tensor(samples) * 10
+    def begun(worker): pass
+    def make():
+        sampler = WeightedRandomSampler([0.0, 1.0] * 8, 12, generator=torch.Generator())
+        return DataLoader(
+            range(16), batch_size=5, sampler=sampler, drop_last=True, collate_fn=collated,
+            worker_init_fn=begun, num_workers=1, persistent_workers=True, timeout=50,
+        )
+    """
+    (tmp_path / "own-loader.py").write_text(textwrap.dedent(source))
+    target = opened(f"{tmp_path / 'own-loader.py'}:make")
+    loader = made_by(target.paste(Setting(2, "thread", 4, "planned", 6)))
+    assert type(loader).__module__ == "feedline.torch.dataloader"
+    assert (loader.num_workers, loader.worker_mode, loader.prefetch_factor) == (2, "thread", 4)
+    assert loader.persistent_workers
+    assert (loader.timeout, loader.worker_init_fn.__name__) == (50, "begun")
+    batches = list(loader)
+    assert [len(batch) for batch in batches] == [6, 6]
+    assert set(torch.cat(batches).tolist()) <= {number * 10 for number in range(1, 16, 2)}
+    # What it has already is made by the function alone.
+    assert made_by(target.paste(target.now)).batch_size == 5
+    # Without workers there is nothing that they could have.
+    assert not made_by(target.paste(target.now._replace(workers=0))).persistent_workers
+
+
+@pytest.mark.parametrize(
+    ("loader", "batch"),
+    [
+        ("DataLoader(range(9), batch_sampler=[[7, 8], [1]])", [7, 8]),
+        ("DataLoader(range(9), batch_size=None, sampler=[4, 2])", 4),
+        ("DataLoader(Stream(), batch_size=3)", [0, 1, 2]),
+        ("DataLoader(range(9))", [0]),
+    ],
+)
+def test_code_to_paste_runs_for_loaders_of_any_kind(tmp_path, loader, batch):
+    pytest.importorskip("torch")
+    source = f"""
+    from torch.utils.data import DataLoader, IterableDataset
+    class Stream(IterableDataset):
+        def __iter__(self): return iter(range(9))
+    def make(): return {loader}
+    """
+    (tmp_path / "kinds_of_loaders.py").write_text(textwrap.dedent(source))
+    target = opened(f"{tmp_path / 'kinds_of_loaders.py'}:make")
+    for setting in (target.now, target.now._replace(workers=1, mode="thread")):
+        first = next(iter(made_by(target.paste(setting))))
+        assert (first.tolist() if hasattr(first, "tolist") else first) == batch
+        first = next(iter(target.make(setting)))
+        assert (first.tolist() if hasattr(first, "tolist") else first) == batch
+
+
+def test_a_function_that_takes_settings_is_pasted_with_them(tmp_path):
+    pytest.importorskip("torch")
+    source = """
+    from torch.utils.data import DataLoader
+    def make(num_workers=1, prefetch_factor=2, batch_size=4):
+        return DataLoader(
+            range(64), batch_size, num_workers=num_workers, prefetch_factor=prefetch_factor
+        )
+    """
+    (tmp_path / "free_loader.py").write_text(textwrap.dedent(source))
+    target = opened(f"{tmp_path / 'free_loader.py'}:make", batch_sizes=(8, 16))
+    # Without workers torch takes no prefetch_factor.
+    for workers in (0, 2):
+        setting = target.now._replace(workers=workers, batch_size=16)
+        assert setting in target.grid()
+        made = made_by(target.paste(setting))
+        assert (made.num_workers, made.batch_size) == (workers, 16)
 
 
 def test_volumes_are_tuned_by_patches(tmp_path):
@@ -206,6 +281,12 @@ def command(folder, *arguments):
     )
 
 
+def pasted(folder, code, fact):
+    """Run code as it was printed."""
+    program = [sys.executable, "-c", f"{code}\n{fact}"]
+    subprocess.run(program, check=True, cwd=folder, timeout=PATIENCE)
+
+
 def test_a_source_is_tuned_and_the_code_runs(tmp_path):
     np.save(tmp_path / "rows.npy", np.zeros((4096, 8), np.float32))
     done = command(tmp_path, "rows.npy", "--json", "--page", "page.html", "--batch-sizes", "16,64")
@@ -214,8 +295,7 @@ def test_a_source_is_tuned_and_the_code_runs(tmp_path):
     assert len(told["trials"]) <= 0.25 * told["grid_points"]
     assert told["best"]["settings"]["batch_size"] in (16, 64)
     assert "rows.npy" in (tmp_path / "page.html").read_text()
-    program = f"import feedline\n{told['code']}\nassert len(next(iter(loader))) == 1"
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, timeout=PATIENCE)
+    pasted(tmp_path, told["code"], "assert len(next(iter(loader))) == 1")
 
 
 def test_a_function_that_returns_a_loader_of_torch_is_tuned(tmp_path):
@@ -238,7 +318,13 @@ def test_a_function_that_returns_a_loader_of_torch_is_tuned(tmp_path):
     assert told["now"]["settings"] == {"batch_size": 4, "num_workers": 0}
     # Samples that sleep 10 ms: eight at once are eight times as many, on any machine.
     assert told["best"]["settings"]["num_workers"] >= 2
-    assert told["code"].startswith("from feedline.torch import DataLoader\nloader = DataLoader(")
+    assert told["gain"] == told["best"]["samples_per_second"] / told["now"]["samples_per_second"]
+    workers = told["best"]["settings"]["num_workers"]
+    fact = f"assert loader.num_workers == {workers}; assert next(iter(loader)).shape == (4, 2)"
+    pasted(tmp_path, told["code"], fact)
+
+
+TORCH = "from torch.utils.data import DataLoader\n"
 
 
 @pytest.mark.parametrize(
@@ -248,12 +334,14 @@ def test_a_function_that_returns_a_loader_of_torch_is_tuned(tmp_path):
         ("def other(): pass", "has no function make"),
         ("raise LookupError('x')", "raises when imported: LookupError('x')"),
         ("def make(path): pass", "needs 'path', which is no setting"),
+        (f"{TORCH}def make(num_workers=0): return DataLoader([1])", "takes no batch_size"),
+        (f"{TORCH}def make(): return DataLoader([1], batch_sampler=[[0]])", "has a batch sampler"),
     ],
 )
 def test_what_cannot_be_tuned_is_told_about(tmp_path, source, words):
     (tmp_path / "broken_loader.py").write_text(source)
     with pytest.raises(TargetError, match=words.replace("(", "\\(").replace(")", "\\)")):
-        opened(f"{tmp_path / 'broken_loader.py'}:make")
+        opened(f"{tmp_path / 'broken_loader.py'}:make", batch_sizes=(2, 4))
 
 
 def test_what_is_not_there_is_told_about(tmp_path):

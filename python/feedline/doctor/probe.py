@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["START", "TRIED", "Probe", "rebuilt"]
+__all__ = ["START", "TRIED", "Probe", "kept", "rebuilt"]
 
 # Settings that can be tried so.
 TRIED = frozenset({"num_workers", "worker_mode", "loader"})
 # How long its workers may take to start, in seconds; and how many batches are enough.
 START, _BATCHES = 3.0, 20
+# What is seen in the first moment does not count: seconds.
+_SETTLED = 0.4
 
 
 class Probe:
@@ -50,9 +52,10 @@ class Probe:
             warnings.simplefilter("ignore")
             changed = _changed(loader, settings)
             self._iterator = changed._get_iterator()
+        self._workers = max(changed.num_workers, 1)
         self._ready = changed.num_workers * (changed.prefetch_factor or 2) + 3
         self._began = time.perf_counter()
-        self._counts_from = 0.0
+        self._first_at = self._counts_from = 0.0
         self._count = 0
         self._periods: list[float] = []
 
@@ -65,8 +68,10 @@ class Probe:
         if self._counts_from:
             if step is not None:
                 self._periods.append(step + now - asked)
-        # What lay ready when the loop began is gone by then.
-        elif self._count >= self._ready and now - self._began > 0.2:
+        elif not self._first_at:
+            self._first_at = now
+        # What lay ready is gone by then, and workers have touched the memory that they share.
+        elif self._count >= self._ready and now - self._first_at > _SETTLED:
             self._counts_from = now
         return batch
 
@@ -79,7 +84,9 @@ class Probe:
         if not self._counts_from:
             return False
         took, count = now - self._counts_from, len(self._periods)
-        return took > self._seconds and (count >= _BATCHES or took > self._most)
+        # Batches come in bursts, one of each worker.
+        is_whole = count >= _BATCHES and count % self._workers == 0
+        return took > self._seconds and (is_whole or took > self._most)
 
     def told(self) -> dict[str, Any]:
         """Return what came of it."""
@@ -135,21 +142,43 @@ def rebuilt(loader: Any, *, batch_size: int | None = None, **settings: Any) -> A
     """
     from feedline.torch import DataLoader
 
-    if loader.batch_size is None:
-        settings["batch_sampler"] = loader.batch_sampler
-        if loader.batch_sampler is None:
-            settings |= {"batch_size": None, "sampler": loader.sampler}
-    else:
-        settings |= {"batch_size": batch_size or loader.batch_size, "drop_last": loader.drop_last}
-        if not hasattr(loader.dataset, "__iter__") or hasattr(loader.dataset, "__getitem__"):
-            settings["sampler"] = loader.sampler
-    has_processes = settings["num_workers"] and settings.get("worker_mode", "process") == "process"
-    return DataLoader(
-        loader.dataset,
-        collate_fn=loader.collate_fn,
-        pin_memory=loader.pin_memory,
-        worker_init_fn=loader.worker_init_fn,
-        generator=loader.generator,
-        multiprocessing_context=loader.multiprocessing_context if has_processes else None,
-        **settings,
-    )
+    given = {name: getattr(loader, name) for name in kept(loader, **settings)}
+    if loader.batch_size is not None:
+        given["batch_size"] = batch_size or loader.batch_size
+    elif loader.batch_sampler is None:
+        given["batch_size"] = None
+    return DataLoader(loader.dataset, **given, **settings)
+
+
+def kept(loader: Any, *, num_workers: int, **settings: Any) -> list[str]:  # noqa: ANN401
+    """Return what a loader made again has as the one before, beside its data and batch size.
+
+    Parameters
+    ----------
+    loader
+        A DataLoader.
+    num_workers, settings
+        What the other one has.
+
+    Returns
+    -------
+    list[str]
+        Names of arguments, which are attributes, too. Those that have torch's default are left out.
+    """
+    from torch.utils.data import IterableDataset
+
+    names = ["drop_last", "pin_memory", "worker_init_fn", "generator"]
+    if num_workers:
+        names += ["timeout", "persistent_workers"]
+        if settings.get("worker_mode", "process") == "process":
+            names.append("multiprocessing_context")
+    names = [name for name in names if getattr(loader, name)]
+    if num_workers and not getattr(loader, "in_order", True):
+        names.append("in_order")
+    if getattr(loader.collate_fn, "__module__", "") != "torch.utils.data._utils.collate":
+        names.append("collate_fn")
+    if loader.batch_size is None and loader.batch_sampler is not None:
+        # It says itself which samples a batch has, and whether the last one is dropped.
+        return ["batch_sampler", *(name for name in names if name != "drop_last")]
+    # An iterable dataset has the order of its samples itself.
+    return names if isinstance(loader.dataset, IterableDataset) else ["sampler", *names]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from feedline._command import Bar, bars, page
+from feedline._command import page
+from feedline.tune.surface import Point, surface
 
 if TYPE_CHECKING:
     from feedline.tune.search import Tuned
@@ -42,10 +43,6 @@ class TuneReport(NamedTuple):
             "",
             *found.why,
         ]
-        if found.expected is not None:
-            lines.append(
-                f"The model expected {found.expected:,.0f} samples/s there before it was measured."
-            )
         lines.append(
             f"{len(found.trials)} of {len(self.target.grid())} points were measured; the model "
             "left out the others."
@@ -60,9 +57,7 @@ class TuneReport(NamedTuple):
             "best": _trial(found.best),
             "now": _trial(found.now),
             "gain": found.best.rate / found.now.rate if found.now.rate else None,
-            "expected_gain": found.expected / found.now.rate
-            if found.expected is not None and found.now.rate
-            else None,
+            "expected_gain": self._expected(),
             "code": self._code(),
             "why": found.why,
             "trials": [_trial(it) for it in found.trials],
@@ -76,12 +71,20 @@ class TuneReport(NamedTuple):
     def page(self) -> str:
         """Return it as HTML: the surface that the search saw."""
         found, what = self.found, html.escape(self.what)
-        known = [Bar(str(it.setting), it.rate, f"{it.rate:,.0f}") for it in found.trials]
-        known += [
-            Bar(str(setting), rate, f"{rate:,.0f}", is_sure=False)
+        points = [
+            Point(
+                it.setting,
+                it.rate,
+                "failed" if it.problem else f"{it.rate:,.0f}",
+                is_measured=True,
+                is_chosen=it.setting == found.best.setting,
+            )
+            for it in found.trials
+        ]
+        points += [
+            Point(setting, rate, f"{rate:,.0f}", is_measured=False)
             for setting, rate in found.skipped
         ]
-        known.sort(key=lambda bar: -bar.value)
         return page(
             f"{self.what}: settings",
             f"{what}: {found.best.rate:,.0f} samples/s",
@@ -89,8 +92,8 @@ class TuneReport(NamedTuple):
             f"<p>{'<br>'.join(html.escape(it) for it in (f'{self._gain()}.', *found.why))}</p>",
             "<h2>The surface</h2>",
             "<p>Samples per second: measured (blue), and expected by the model where nothing was "
-            "measured (grey).</p>",
-            bars(known),
+            "measured (grey). The choice has a frame.</p>",
+            surface(points),
         )
 
     def _code(self) -> str:
@@ -103,7 +106,16 @@ class TuneReport(NamedTuple):
         gain = best.rate / now.rate
         if best.setting == now.setting or gain < 1.03:
             return "and nothing else brings more than a few per cent"
-        return f"{gain:.2f} x what {now.setting} makes ({now.rate:,.0f})"
+        expected = self._expected()
+        told = f"; the model had expected {expected:.2f} x" if expected is not None else ""
+        return f"{gain:.2f} x what {now.setting} makes ({now.rate:,.0f}){told}"
+
+    def _expected(self) -> float | None:
+        """Return the gain that the model expected before the best was measured."""
+        found = self.found
+        if found.expected is None or not found.now.rate:
+            return None
+        return found.expected / found.now.rate
 
 
 def trial_text(trial: Trial) -> str:

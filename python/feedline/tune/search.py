@@ -34,8 +34,8 @@ class Tuned(NamedTuple):
     now
         That of the settings as they were.
     expected
-        The rate that the model expected of the best before it was measured; None if it was measured
-        before the model knew anything.
+        The rate that the model expected of the best before it was measured; None if that is where
+        the model's knowledge comes from.
     trials
         All of them.
     skipped
@@ -73,6 +73,8 @@ class _Search:
 
     def at(self, setting: Setting) -> Trial:
         if setting not in self.trials:
+            if (rate := self.predicted(setting)) is not None:
+                self.expected[setting] = rate
             self.trials[setting] = self._run(setting)
         return self.trials[setting]
 
@@ -194,9 +196,9 @@ def tune(
     axes, now = target.axes, target.now
     workers = [it for it in axes["workers"] if it]
     mode = now.mode if now.mode in axes["mode"] else axes["mode"][0]
-    usual = 2 if 2 in axes["prefetch"] else axes["prefetch"][0]
     size = now.batch_size if now.batch_size in axes["batch_size"] else axes["batch_size"][0]
     search.at(now)
+    usual = target.usual_prefetch()
     start = now._replace(mode=mode, batch_size=size, prefetch=usual, order=axes["order"][0])
     if 0 in axes["workers"]:
         inline = start._replace(workers=0, mode=axes["mode"][0])
@@ -251,7 +253,6 @@ def _climb(search: _Search, start: Setting, workers: list[int]) -> None:
         most = max(good.values())
         # The fewest workers of those that promise about as much.
         chosen = min((p for p in good if good[p] > 0.97 * most), key=lambda it: it.workers)
-        search.expected[chosen] = good[chosen]
         if search.rate(chosen) < top:
             break
     best = search.best()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from feedline._feedline import usable_cores
 from feedline._show import NotShownError
 from feedline._show import opened as opened_source
-from feedline.doctor.probe import rebuilt
+from feedline.doctor.probe import kept, rebuilt
 from feedline.loader import Loader
 from feedline.scans import Volumes
 from feedline.tune.settings import Setting
@@ -60,6 +61,10 @@ class Target(NamedTuple):
     axes: dict[str, tuple[Any, ...]]
     paste: Callable[[Setting], str]
 
+    def usual_prefetch(self) -> int:
+        """Return the batches ahead to begin with; without workers they mean nothing."""
+        return 2 if 2 in self.axes["prefetch"] else int(self.axes["prefetch"][0])
+
     def grid(self) -> list[Setting]:
         """Return every point; without workers there is one for each batch size and order."""
         found: list[Setting] = []
@@ -69,7 +74,7 @@ class Target(NamedTuple):
                     for workers in self.axes["workers"]:
                         if not workers and mode != self.axes["mode"][0]:
                             continue
-                        ahead = self.axes["prefetch"] if workers else self.axes["prefetch"][:1]
+                        ahead = self.axes["prefetch"] if workers else (self.usual_prefetch(),)
                         found += [Setting(workers, mode, it, order, size) for it in ahead]
         return found
 
@@ -135,7 +140,7 @@ def _of_source(source: str, batch_sizes: tuple[int, ...]) -> Target:
         return Loader(pipeline, shuffle=True, **options)
 
     def paste(setting: Setting) -> str:
-        return f"loader = feedline.Loader({code}, shuffle=True, {setting})"
+        return f"import feedline\n\nloader = feedline.Loader({code}, shuffle=True, {setting})"
 
     return Target(make, now, _axes("native", batch_sizes, now), paste)
 
@@ -152,6 +157,15 @@ def _of_function(script: str, name: str, batch_sizes: tuple[int, ...]) -> Target
             "DataLoader, feedline's, or a feedline.Loader"
         )
     now = _now(first) if is_torch else _native_now(first)
+    if batch_sizes and taken and "batch_size" not in taken:
+        raise TargetError(
+            f"{name} of {script} takes no batch_size; let it take one, or leave --batch-sizes out"
+        )
+    if batch_sizes and not taken and is_torch and first.batch_size is None:
+        raise TargetError(
+            f"the loader of {name} has a batch sampler of its own, which says how large a batch "
+            "is; leave --batch-sizes out"
+        )
     axes = _axes("process" if is_torch else "native", batch_sizes, now)
     if not taken and not is_torch:
         raise TargetError(
@@ -165,24 +179,53 @@ def _of_function(script: str, name: str, batch_sizes: tuple[int, ...]) -> Target
             key: values if key in free else (getattr(now, key),) for key, values in axes.items()
         }
 
-    def make(setting: Setting) -> Iterable[Any]:
+    def given(setting: Setting) -> dict[str, Any] | None:
+        """Return what the function is called with; None if its loader is made again instead."""
         if setting == now:  # as it is, with torch's loader if it is torch's
-            return function(**given_first)  # type: ignore[no-any-return]
-        if taken:
-            given = {key: getattr(setting, _NAMES[key]) for key in taken}
-            if "prefetch_factor" in given and not setting.workers:
-                given["prefetch_factor"] = None
-            return function(**given)  # type: ignore[no-any-return]
+            return given_first
+        if not taken:
+            return None
+        found = {key: getattr(setting, _NAMES[key]) for key in taken}
+        if "prefetch_factor" in found and not setting.workers:
+            found["prefetch_factor"] = None
+        return found
+
+    def make(setting: Setting) -> Iterable[Any]:
+        if (arguments := given(setting)) is not None:
+            return function(**arguments)  # type: ignore[no-any-return]
         options: dict[str, Any] = dict(setting.arguments())
         return rebuilt(first, **options)  # type: ignore[no-any-return]
 
     def paste(setting: Setting) -> str:
-        if taken:
-            given = ", ".join(f"{key}={getattr(setting, _NAMES[key])!r}" for key in taken)
-            return f"loader = {name}({given})"
-        return f"from feedline.torch import DataLoader\nloader = DataLoader(..., {setting})"
+        if (arguments := given(setting)) is not None:
+            words = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+            return f"{_import_of(script, name)}\n\nloader = {name}({words})"
+        return _again(first, _import_of(script, name), name, setting)
 
     return Target(make, now, axes, paste)
+
+
+def _import_of(script: str, name: str) -> str:
+    module = Path(script).stem
+    if module.isidentifier() and not iskeyword(module):
+        return f"from {module} import {name}"
+    return f"import importlib\n\n{name} = importlib.import_module({module!r}).{name}"
+
+
+def _again(loader: Any, head: str, name: str, setting: Setting) -> str:  # noqa: ANN401 - torch's
+    """Return the code that makes a function's loader again with other settings."""
+    options: dict[str, Any] = dict(setting.arguments())
+    if loader.batch_size is None:
+        del options["batch_size"]
+        if loader.batch_sampler is None:
+            options = {"batch_size": None, **options}
+    same = [f"{it}=made.{it}" for it in kept(loader, **{"num_workers": 0, **options})]
+    words = ["made.dataset", *same, *(f"{key}={value!r}" for key, value in options.items())]
+    lines = "".join(f"    {word},\n" for word in words)
+    return (
+        f"{head}\nfrom feedline.torch import DataLoader\n\n"
+        f"made = {name}()\nloader = DataLoader(\n{lines})"
+    )
 
 
 def _imported(script: str, name: str) -> Callable[..., Any]:
