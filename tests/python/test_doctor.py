@@ -221,6 +221,30 @@ def test_batches_in_shared_memory_leave_nothing_there(doctor, tmp_path):
     assert left == []
 
 
+def test_a_script_that_does_not_let_go_is_ended_and_leaves_nothing(doctor, tmp_path):
+    # Killed in the end, it can tidy up nothing itself: neither sockets nor memory with a name.
+    source = """
+    from multiprocessing import shared_memory
+    held = shared_memory.SharedMemory(create=True, size=100)
+    open(f"holds-{held.name.strip('/')}", "w").close()
+    class Slow(Samples):
+        def read(self, i):
+            time.sleep(0.01)
+            return torch.zeros(8)
+        make = read
+    while True:
+        try:
+            for batch in DataLoader(Slow(), batch_size=4, num_workers=2):
+                model(batch)
+        except BaseException:
+            pass
+    """
+    told = found(doctor(source, "--json", "--seconds", "1"))
+    assert told["bottleneck"] == "storage"
+    [held] = [it.name.partition("-")[2] for it in tmp_path.glob("holds-*")]
+    assert not Path("/", "dev", "shm", held).exists()
+
+
 # ---- a change that is tried
 
 
@@ -348,6 +372,33 @@ def test_what_was_tried_counts_and_not_what_the_model_says():
     assert found.change.settings == {}
 
 
+def test_a_loop_that_waits_a_little_and_does_much_beside_the_model_is_the_loop_itself():
+    run = seen_run(2, {"decode": 0.002}, step=0.024, wait=0.004)
+    place = ["step", "loop", "loop", ["train.py", 9, "main"], False, 1.8, 1.8, 0.0]
+    run.processes.append({**run.processes[0], "script": True, "made": 0, "places": [place]})
+    found = diagnose(run, cores=2)
+    assert (found.waiting, found.ceiling) == pytest.approx((4 / 28, 28 / 24))
+    assert found.bottleneck == "the loop itself"
+    # 18 of 28 ms are the loop's own; taking a batch takes as long as before.
+    assert found.change.gain == pytest.approx(28 / 10, rel=0.05)
+
+
+def test_less_than_a_tenth_of_waiting_is_none():
+    found = diagnose(seen_run(2, {"decode": 0.002}, step=0.0224, wait=0.0024), cores=2)
+    assert found.waiting < 0.1 < found.ceiling - 1
+    assert (found.bottleneck, found.change) == ("none", None)
+
+
+def test_without_threads_that_take_turns_the_loop_waits_for_nothing_they_make():
+    useless = {"settings": {"num_workers": 2}, "seconds": 1.0, "period": 0.06}
+    run = seen_run(1, {"transform": 0.05}, [useless])
+    run.processes[0] |= {"running": ["make", "other", "other"], "late": 900}
+    found = diagnose(run, cores=2)
+    assert found.bottleneck == "GIL"
+    assert found.change.settings == {}
+    assert found.change.gain == pytest.approx(0.06 / 0.01, rel=0.05)
+
+
 # ---- scripts of which nothing can be said
 
 
@@ -356,7 +407,9 @@ def test_what_was_tried_counts_and_not_what_the_model_says():
     [
         ("print(6 * 7)", ["never iterated a DataLoader", "42"]),
         ("raise LookupError('no data')", ["died of LookupError: no data", "Traceback"]),
-        ("name = input('which data? ')", ["reads its standard input", "which data?"]),
+        ("name = input('which data? ')", ["reads its standard input", "which data?", "EOFError"]),
+        ("import json, sys; json.load(sys.stdin)", ["reads its standard input", "JSONDecodeError"]),
+        ("import sys\nfor line in sys.stdin: pass", ["reads its standard input", "and ended"]),
         ("import sys; sys.exit(4)", ["ended with exit code 4"]),
         ("import os; os._exit(0)", ["ended before anything was seen"]),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", ["killed by SIGSEGV"]),
@@ -554,6 +607,19 @@ def test_it_works_under_torchrun_and_one_rank_speaks(doctor):
     assert json.loads(out)["bottleneck"] in NAMES
 
 
+def test_ranks_try_the_same_change(doctor):
+    ranks = ["--nproc-per-node", "2", "--rdzv-endpoint", "localhost:0", "--rdzv-backend", "c10d"]
+    code, out, err = doctor(
+        DISTRIBUTED.replace("num_workers=2", "num_workers=1"),
+        *("--json", "--try", "--seconds", "1"),
+        before=["-m", "torch.distributed.run", *ranks],
+    )
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["change"]["settings"] == told["tried"]["settings"]
+    assert told["tried"]["gain"] == told["tried"]["before"] / told["tried"]["after"]
+
+
 # ---- what is made of what was seen
 
 
@@ -569,6 +635,20 @@ def test_a_loader_without_workers_takes_step_and_making_after_each_other():
 def test_costs_that_were_fitted_say_what_was_measured():
     for known in (costs(off=0.1), costs(on=0.08), costs(workers=0, on=0.05)):
         assert known.fitted(0.07).period() == pytest.approx(0.07)
+
+
+def test_workers_with_less_to_do_hand_their_batches_over_sooner():
+    # Of 6 ms that taking a batch of two tensors takes, 1.5 ms are the transport's own.
+    known = costs(on=0.08, receive=0.006).with_held(2)
+    assert (known.receive, known.held) == pytest.approx((0.0015, 0.0045))
+    assert known.without(on=0.06).held == pytest.approx(0.0045 / 4)
+    assert known.without(off=0.06).held == known.held
+
+
+def test_where_workers_are_idle_taking_batches_is_what_takes_the_time():
+    known = costs(on=0.002, receive=0.001).fitted(0.015)
+    assert (known.receive, known.factor) == (pytest.approx(0.005), 1.0)
+    assert known.period() == pytest.approx(0.015, rel=0.01)
 
 
 def test_workers_that_wait_help_beyond_the_cores_and_those_that_compute_do_not():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from feedline._command import add_answers, answer, complain, run, seconds
+from feedline._command import MISUSED, add_answers, answer, complain, run, seconds
 from feedline.doctor.diagnosis import diagnose
+from feedline.doctor.ranks import agreed, can_agree, is_first
 from feedline.doctor.report import DoctorReport
 from feedline.doctor.running import ScriptError, watch
 
@@ -41,23 +41,30 @@ def main(arguments: Sequence[str]) -> int:
 def _examined(asked: argparse.Namespace) -> int:
     show = _show if asked.verbose else None
     limits = {"seconds": asked.seconds, "limit": asked.limit, "loader": asked.loader}
+    if asked.tries and not can_agree():
+        return complain(
+            "with several ranks --try needs torchrun, by whose store they agree on a change; start "
+            "them with it, or leave --try out",
+            MISUSED,
+        )
     try:
         found = diagnose(watch(asked.script, asked.arguments, show=show, **limits))
-        tried = None
-        if asked.tries and found.change is not None and found.change.settings:
-            tried = _tried(asked, found, limits)
+        tried = _tried(asked, found, limits) if asked.tries else None
     except ScriptError as problem:
         return complain(f"{problem}{'' if asked.verbose else _printed(problem.output)}")
     # Of several ranks the first one speaks; what the others see is much the same.
-    if int(os.environ.get("RANK", "0")) == 0:
+    if is_first():
         answer(DoctorReport(asked.script, found, tried), asked)
     return 0
 
 
-def _tried(asked: argparse.Namespace, before: Diagnosis, limits: dict[str, Any]) -> dict[str, Any]:
-    """Make the change and measure it."""
-    assert before.change is not None  # noqa: S101 - the caller looked
-    settings = before.change.settings
+def _tried(
+    asked: argparse.Namespace, before: Diagnosis, limits: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Make the change and measure it, if it is a setting."""
+    settings = agreed(before.change.settings if before.change is not None else {}, asked.limit)
+    if not settings:
+        return None
     try:
         again = watch(asked.script, asked.arguments, settings=settings, replay=False, **limits)
     except ScriptError as problem:

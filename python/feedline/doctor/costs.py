@@ -12,11 +12,14 @@ __all__ = ["Costs"]
 # copied, and of many, of which torch makes a file each.
 _LARGE, _MANY, _PARTS = 0.3, 0.02, 32
 
+# Workers that need less than this part of the time are not what the loop waits for.
+_IDLE = 0.5
+
 # How sharp the edge between two bounds is.
 _EDGE = 5
 
-# What torch's transport takes about, where there is none yet: for a batch, a tensor, a byte.
-_EACH_BATCH, _EACH_PART, _EACH_BYTE = 2e-4, 1e-4, 5e-10
+# What torch's transport takes about if nobody is busy: for a batch, a tensor, a byte.
+_EACH_BATCH, _EACH_PART, _EACH_BYTE = 3e-4, 6e-4, 5e-10
 
 
 class Costs(NamedTuple):
@@ -36,6 +39,8 @@ class Costs(NamedTuple):
         The loop with a perfect loader, and its processor time.
     cores
         Cores there are.
+    held
+        What taking a batch takes longer because its worker is busy with the next.
     shares_batches
         Whether workers make one batch together.
     factor
@@ -52,6 +57,7 @@ class Costs(NamedTuple):
     step: float
     step_cpu: float
     cores: int
+    held: float = 0.0
     shares_batches: bool = False
     factor: float = 1.0
 
@@ -64,7 +70,7 @@ class Costs(NamedTuple):
             "wait": self.off,
             "cpu": max(self.on + self.send - self.lock, 1e-7),
             "lock": self.lock,
-            "handover": self.receive,
+            "handover": self.receive + self.held,
         }
         known = Calibration.of_costs(
             costs, cores=self.cores, assignment="samples" if self.shares_batches else "batches"
@@ -73,35 +79,45 @@ class Costs(NamedTuple):
         loading = 1 / rate["samples_per_second"] if rate["samples_per_second"] else 0.0
         # A step that computes on these cores takes them from the workers.
         busy = self.on + self.send + self.receive + self.step_cpu
-        loop = self.step + self.receive
+        loop = self.step + self.receive + self.held
         bounds = (loop, self.factor * loading, self.factor * busy / self.cores)
         # Of bounds that are about equal now one holds, now the other.
         return float(sum(bound**_EDGE for bound in bounds) ** (1 / _EDGE))
 
     def fitted(self, period: float) -> Costs:
-        """Return costs that say what was measured, where loading bounds it."""
-        loop = self.step + self.receive
+        """Return costs that say what was measured."""
+        loop = self.step + self.receive + self.held
         if not self.workers:
             making = self.on + self.off
             return self._replace(factor=max((period - self.step) / making, 0.5) if making else 1.0)
         if period < 1.1 * loop:
             return self
-        loading = self._replace(step=0.0, receive=0.0, step_cpu=self.step_cpu).period()
+        loading = self._replace(step=0.0, receive=0.0, held=0.0, step_cpu=self.step_cpu).period()
+        if loading < _IDLE * period:
+            # Batches lie ready, so it is taking them that takes longer.
+            return self._replace(receive=period - self.step - self.held)
         wanted = (period**_EDGE - loop**_EDGE) ** (1 / _EDGE)
         return self._replace(factor=max(wanted / loading, 0.5)) if loading > 0 else self
 
-    def without(
-        self, *, on: float = 0.0, off: float = 0.0, send: float = 0.0, receive: float = 0.0
-    ) -> Costs:
-        """Return the costs less some."""
+    def without(self, *, on: float = 0.0, off: float = 0.0) -> Costs:
+        """Return the costs with so much less to make."""
         left = max(self.on - on, 0.0)
         return self._replace(
             on=left,
             lock=min(self.lock, left),
             off=max(self.off - off, 0.0),
-            send=max(self.send - send, 0.0),
-            receive=max(self.receive - receive, 0.0),
+            # Workers that have less to do answer sooner.
+            held=self.held * (left / self.on if self.on else 1.0),
         )
+
+    def with_held(self, parts: int) -> Costs:
+        """Return the costs of which is known what taking a batch of so many tensors takes alone."""
+        alone = min(self.receive, _EACH_BATCH + parts * _EACH_PART)
+        return self._replace(receive=alone, held=self.receive - alone)
+
+    def without_transport(self) -> Costs:
+        """Return the costs of batches that are moved at once."""
+        return self._replace(send=0.0, receive=0.0, held=0.0)
 
     def with_step(self, step: float) -> Costs:
         """Return the costs with another step."""
@@ -125,7 +141,9 @@ class Costs(NamedTuple):
     def over_feedline(self, parts: int) -> Costs:
         """Return the costs over the drop-in's transport, of batches of so many tensors."""
         left = _MANY if parts >= _PARTS else _LARGE
-        return self._replace(send=self.send * left, receive=self.receive * left)
+        return self._replace(
+            send=self.send * left, receive=self.receive * left, held=self.held * left
+        )
 
     def best_workers(self, period: float) -> tuple[int, float]:
         """Return the fewest workers that do about as well as any, and the gain over a period."""

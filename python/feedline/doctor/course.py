@@ -1,8 +1,8 @@
 """The course of a watched script: batches pass, are watched, are replayed, and a change is tried.
 
-It begins with the first loader that hands out more than a few batches. Replayed batches are those
-that were watched last, handed out again at once: what the loop does then is what it would do with a
-perfect loader. Then the change that is worth most, if it is a setting, is tried for a moment.
+It begins with the first loader that hands out more than a few batches. Replayed batches are the
+first that were watched, handed out again at once: what the loop does then is what it would do with
+a perfect loader. Then the change that is worth most, if it is a setting, is tried for a moment.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from feedline.doctor.probe import TRIED, Probe
+from feedline.doctor.ranks import is_alone
 from feedline.doctor.signals import PASS, TRY, WATCH, Signal
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Course:
         self._phase_at = 0.0
         self._settled_at = 0.0
         self._last: tuple[int, float] | None = None
-        self._kept: deque[Any] = deque(maxlen=_KEPT_BATCHES)
+        self._kept: list[Any] = []
         self._replayed = 0
         self._replay_steps: list[float] = []
         self._probe: Probe | None = None
@@ -150,6 +150,8 @@ class Course:
         self._is_probing = False
         #: Why loaders of this torch cannot be watched, if so.
         self.lost: str | None = None
+        #: Whether the script read its standard input, which is empty.
+        self.reads_input = False
         self._size = 0
         self._parts = 0
         self._raw = 0.0
@@ -219,6 +221,8 @@ class Course:
         elif self._phase == "watch" and seen is self._chosen:
             took = now - self._phase_at
             enough = len(seen.waits) >= _WATCHED and took >= self._watch_seconds
+            # Batches come in bursts, one of each worker.
+            enough = enough and len(seen.waits) % max(seen.workers, 1) == 0
             if enough or (took >= self._seconds and len(seen.waits) >= 3):
                 self._signal.phase = PASS
                 if not self._replays:
@@ -278,7 +282,8 @@ class Course:
                 self._probe.end()
         self._probe, self._phase = None, "try"
         self._signal.phase = PASS
-        while len(self._probes) < _PROBES and self._replays:
+        # A step of several ranks waits for those whose loaders are as they were.
+        while len(self._probes) < _PROBES and self._replays and is_alone():
             settings = self._proposed()
             if not settings:
                 break
@@ -332,7 +337,9 @@ class Course:
             sizes = [int(getattr(part, "nbytes", 0)) for part in parts]
             self._size, self._parts = sum(sizes) or 1, len(parts)
             self._raw = sum(size > 0 for size in sizes) / max(len(parts), 1)
-        if not self._kept or self._size * (len(self._kept) + 1) <= _KEPT_BYTES:
+        # Always the same few: memory that is held goes round no more, and new memory costs time.
+        fits = self._size * (len(self._kept) + 1) <= _KEPT_BYTES and len(self._kept) < _KEPT_BATCHES
+        if self._replays and (fits or not self._kept):
             self._kept.append(_copied(batch))
 
     def write(self, ended: dict[str, Any]) -> None:
@@ -364,6 +371,7 @@ class Course:
             "has_feedline_loader": _has_feedline_loader(),
             "probes": self._probes,
             "lost": self.lost,
+            "reads_input": self.reads_input,
         }
 
 

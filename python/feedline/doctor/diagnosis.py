@@ -21,7 +21,7 @@ NAMES = (
 
 # A loop that waits for less than this share of its time, or that a perfect loader would not make so
 # much faster, does not wait for data.
-_FELT, _WAITING = 1.1, 0.08
+_FELT, _WAITING = 1.1, 0.1
 # A change is worth making from here on.
 _WORTH = 1.1
 # A stage with this share of the time is all that counts.
@@ -277,7 +277,7 @@ def _is_contended(process: dict[str, Any]) -> bool:
 
 def _costs(run: Run, seen: _Seen, perfect: float, cores: int) -> Costs:
     loader = run.seen["loader"]
-    return Costs(
+    known = Costs(
         workers=loader["workers"],
         prefetch=loader["prefetch"] or 2,
         on=sum(seen.on.values()),
@@ -289,7 +289,9 @@ def _costs(run: Run, seen: _Seen, perfect: float, cores: int) -> Costs:
         step_cpu=min(seen.step_cpu, perfect),
         cores=cores,
         shares_batches=loader["mode"] == "native",
-    ).with_transport_if_none(run.seen["batch_parts"], run.seen["batch_bytes"])
+    )
+    parts = run.seen["batch_parts"]
+    return known.with_held(parts).with_transport_if_none(parts, run.seen["batch_bytes"])
 
 
 def _probed(run: Run, period: float) -> list[Change]:
@@ -316,13 +318,15 @@ def _name(
         for stage in _STAGES
     }
     gains = {stage: period / it.period() for stage, it in stages.items()}
-    gains["transport"] = period / costs.without(send=seen.send, receive=seen.receive).period()
+    gains["transport"] = period / costs.without_transport().period()
     own_share = min(seen.own / max(costs.step, 1e-9), 1.0)
+    own = period / costs.with_step(costs.step * (1 - own_share)).period()
     is_waiting = waiting > _WAITING or seen.is_contended
-    if period < _FELT * costs.step or not is_waiting:
-        gain = period / costs.with_step(costs.step * (1 - own_share)).period()
-        if own_share > 0.3 and gain > _WORTH:
-            return "the loop itself", None, gain
+    is_waiting = is_waiting and period >= _FELT * costs.step
+    # A loop may do both, wait and take its time: then what more is to be had from counts.
+    if own_share > 0.3 and own > _WORTH and (not is_waiting or own > period / costs.step):
+        return "the loop itself", None, own
+    if not is_waiting:
         return "none", None, 1.0
     ranked = sorted(gains, key=gains.__getitem__, reverse=True)
     # Of stages that bound a loader together none brings much alone: the larger one is named.
@@ -335,9 +339,7 @@ def _name(
         period / costs.with_workers(workers).period() for workers in range(1, costs.cores + 1)
     )
     if seen.is_contended:
-        if loader["mode"] == "thread":
-            more = period / costs.unlocked().period()
-        return "GIL", first, more
+        return "GIL", first, period / costs.without(on=costs.on, off=costs.off).period()
     is_transport = first == "transport" and times[first] > 0.4 * whole
     # Readers that wait need no core: what holds them up is the storage, however many cores idle.
     is_storage = bool(loader["workers"]) and times["storage"] > _MOSTLY * whole

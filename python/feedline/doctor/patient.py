@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import signal
@@ -18,6 +19,22 @@ from feedline.doctor.hooks import install
 __all__ = ["main"]
 
 _DIE_WITH_PARENT = 1
+
+
+class _Input(io.FileIO):
+    """Standard input, which is empty; whoever reads it is told of in the end."""
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(0, "rb", closefd=False)
+        self._course = course
+
+    def readinto(self, buffer: Any, /) -> int | None:  # noqa: ANN401 - any buffer
+        self._course.reads_input = True
+        return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        self._course.reads_input = True
+        return super().readall()
 
 
 def main(arguments: list[str]) -> None:
@@ -44,6 +61,7 @@ def main(arguments: list[str]) -> None:
         replay=order["replay"],
     )
     install(course, folder, order["settings"])
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(course)))
     ended: dict[str, Any] = {"how": "end"}
     try:
         run_program(arguments[1], arguments[2:])

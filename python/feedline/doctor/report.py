@@ -94,10 +94,8 @@ class DoctorReport(NamedTuple):
     def text(self) -> str:
         """Return it as people read it."""
         found, loader = self.found, self.found.loader
-        size = f"{loader['batch_size']} samples" if loader["batch_size"] else "its own sampler"
         lines = [
-            f"{self.script}: {found.batches} batches watched of the loader at "
-            f"{_near(loader['where'])} ({_who(loader)}, {size} a batch).",
+            f"{self.script}: {self._watched()}.",
             "",
             *headline(found),
             "",
@@ -117,6 +115,15 @@ class DoctorReport(NamedTuple):
                 "programs run here, and figures will differ without them"
             )
         return "\n".join([*lines, "", *self._advice()])
+
+    def _watched(self) -> str:
+        found, loader = self.found, self.found.loader
+        size = loader["batch_size"]
+        size = f"{size} samples a batch" if size else "batches of its own sampler"
+        return (
+            f"{found.batches} batches watched of the loader at {_near(loader['where'])} "
+            f"({_who(loader)}, {size})"
+        )
 
     def _advice(self) -> list[str]:
         change = self.found.change
@@ -151,8 +158,10 @@ class DoctorReport(NamedTuple):
         return page(
             f"{self.script}: {found.bottleneck}",
             f"{words(self.script)}: <b>{words(found.bottleneck)}</b>",
+            f"<p>{words(_MEANS[found.bottleneck]).capitalize()}.</p>",
             f"<p>{'<br>'.join(words(line) for line in headline(found))}</p>",
             second,
+            f"<p>{words(self._watched())}.</p>",
             "<h2>A batch of the loop</h2>",
             bars(Bar(name, value, span(value)) for name, value in times.items()),
             "<h2>Making it, of all workers together</h2>",

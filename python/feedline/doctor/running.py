@@ -261,10 +261,10 @@ def _watched(
     died = _how(code, seen)
     if seen is None:
         raise ScriptError(f"{script} {died} before anything was seen of it", output)
-    if seen["ended"]["how"] == "error" and seen["ended"]["type"] == "EOFError":
+    if seen["reads_input"]:
         raise ScriptError(
-            f"{script} reads its standard input, and there is none here (EOFError); give it what "
-            "it asks for as arguments or in a file",
+            f"{script} reads its standard input, which is empty here, and {died}; give it what it "
+            "asks for as arguments or in a file",
             output,
         )
     if loader is None:
