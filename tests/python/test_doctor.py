@@ -719,3 +719,14 @@ def test_stages_are_told_by_names_and_by_the_processor(function, on, off):
     place = seen_at(function)
     assert (place.role, place.on, place.off) == ("make", on, off)
     assert place.line.function.endswith(function.__name__)
+
+
+@pytest.mark.parametrize("folder", ["/usr/lib/python3/dist-packages", "/other/site-packages"])
+def test_a_line_of_a_library_is_none_of_the_users_wherever_it_is_installed(folder):
+    library = {}
+    exec(compile("def load(hold): hold()", f"{folder}/library/io.py", "exec"), library)  # noqa: S102
+
+    def prepare(hold):
+        library["load"](hold)
+
+    assert seen_at(prepare).line.file == __file__

@@ -88,6 +88,8 @@ _OWN_AFTER_ALL = re.compile(r"/torch/(utils/data|utils/tensorboard|serialization
 
 _MAKING = re.compile(r"/torch/utils/data/_utils/fetch\.py$|/feedline/torch/workers/claiming\.py$")
 _HERE = str(Path(__file__).parent)
+# Wherever packages are installed: of this environment, of the system, or of one that is below it.
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     | {str(Path(__file__).parents[1])}
@@ -249,7 +251,9 @@ def _own_line(frames: list[FrameType]) -> Line:
     chosen = frames[0]
     for frame in frames:
         file = frame.f_code.co_filename
-        if not file.startswith(("<frozen", *_LIBRARIES)):
+        if not file.startswith(("<frozen", *_LIBRARIES)) and not any(
+            it in file for it in _INSTALLED
+        ):
             chosen = frame
             break
     code = chosen.f_code
