@@ -19,9 +19,11 @@ __all__ = ["Tuned", "tune"]
 
 # A setting that is not better by so much is not worth having more workers or memory for.
 _WORTH = 1.03
+# How many workers for each core are tried beyond what the model hopes for.
+_CROWD = 2
 # The best few: no more of them, none so far below the best, measured so often at the most, within
 # this part of what the whole grid would take.
-_FEW, _NEAR, _ROUNDS, _PART = 3, 0.9, 5, 0.22
+_FEW, _NEAR, _ROUNDS, _PART = 3, 0.9, 5, 0.245
 
 
 class Tuned(NamedTuple):
@@ -208,6 +210,7 @@ def tune(
         for kind in axes["mode"]:
             search.at(start._replace(workers=near, mode=kind))
         _climb(search, start, workers)
+        _crowd(search, start, workers)
     _refine(search)
     _settle(search)
     baseline = search.trials[now]
@@ -260,6 +263,23 @@ def _climb(search: _Search, start: Setting, workers: list[int]) -> None:
         search.why.append(_because(search, best))
 
 
+def _crowd(search: _Search, start: Setting, workers: list[int]) -> None:
+    """Try more workers than cores where the best ones compute.
+
+    What is between two batches, a lock that threads wait for, a turn of the loop, leaves cores idle
+    that others can use. The model does not know how long that is.
+    """
+    best = search.best()
+    many = next((it for it in workers if it >= _CROWD * search.cores), workers[-1])
+    point = start._replace(workers=many, mode=best.mode)
+    if not best.workers or point.workers <= best.workers or not search.fits(point):
+        return
+    before = search.rate(best)
+    gain = search.rate(point) / max(before, 1e-9)
+    said = "brought" if gain > _WORTH else "brought no more:"
+    search.why.append(f"{many} workers {said} {gain:.2f} x.")
+
+
 def _because(search: _Search, best: Setting) -> str:
     known = search.costs(best.mode)
     rate = f"{search.rate(best):,.0f} samples/s"
@@ -302,8 +322,8 @@ def _settle(search: _Search) -> None:
     """Measure the best few again, in turn, as long as all takes little beside the whole grid."""
     allowed = _PART * len(search.target.grid()) * fmean(it.seconds for it in search.trials.values())
     top = search.rate(search.best())
-    near = sorted((it for it in search.trials if search.rate(it) > _NEAR * top), key=search.rate)
-    near = near[: -_FEW - 1 : -1]
+    near = [it for it in search.trials if search.rate(it) > _NEAR * top]
+    near = sorted(near, key=lambda it: (-search.rate(it), it.workers))[:_FEW]
     if top <= 0 or len(near) < 2:
         return
     rounds = 0
