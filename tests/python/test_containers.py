@@ -60,7 +60,11 @@ def a_namespace_can_be_had() -> None:
 
 
 def test_a_quota_of_version_2_counts_as_cores_and_memory_as_memory(tmp_path):
-    files = {"box/cpu.max": "100000 100000\n", "box/memory.max": "2000000\n"}
+    files = {
+        "box/cgroup.controllers": "cpu memory\n",
+        "box/cpu.max": "100000 100000\n",
+        "box/memory.max": "2000000\n",
+    }
     cores, workers, refused = inside(tmp_path, "0::/box\n", files)
     assert (cores, workers) == (1, 1)
     assert "2000000" in refused or "1.9 MiB" in refused
@@ -78,7 +82,11 @@ def test_a_quota_of_version_1_counts_as_cores_and_memory_as_memory(tmp_path):
 
 
 def test_groups_without_a_limit_leave_all(tmp_path):
-    files = {"box/cpu.max": "max 100000\n", "box/memory.max": "max\n"}
+    files = {
+        "box/cgroup.controllers": "cpu memory\n",
+        "box/cpu.max": "max 100000\n",
+        "box/memory.max": "max\n",
+    }
     cores, _, refused = inside(tmp_path, "0::/box\n", files)
     everything = [sys.executable, "-c", "import feedline; print(feedline._feedline.usable_cores())"]
     here = subprocess.run(everything, capture_output=True, text=True, check=True, timeout=PATIENCE)

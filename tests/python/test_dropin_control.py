@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from drawn_datasets import Drawn, Noisy, OwnStreams, Whole
 from torch.utils.data import Dataset, IterableDataset, Sampler, default_collate
 
 import feedline
@@ -18,49 +19,6 @@ from feedline.torch import DataLoader
 from feedline.torch.iterators.choice import Choice
 from feedline.torch.iterators.steering import Steering
 from patience import PATIENCE
-
-SAMPLES = 150
-
-
-class Drawn(Dataset):
-    """Samples with random numbers of all generators, large enough to be shared between workers."""
-
-    pause = 0.0
-
-    def __len__(self):
-        return SAMPLES
-
-    def __getitem__(self, index):
-        time.sleep(self.pause)
-        return {
-            "index": index,
-            "random": random.random(),
-            "numpy": np.random.rand(100),  # noqa: NPY002
-            "torch": torch.rand(200),
-            "own": feedline.rng().random(),
-        }
-
-
-class OwnStreams(Drawn):
-    """Samples with random numbers of feedline's alone, which threads may make too."""
-
-    def __getitem__(self, index):
-        time.sleep(self.pause)
-        return {"index": index, "own": feedline.rng().random(300)}
-
-
-class Whole(OwnStreams):
-    """Makes batches in one call."""
-
-    def __getitems__(self, indices):
-        return [self[index] for index in indices]
-
-
-class Noisy(Drawn):
-    """Samples that anybody can make, with random numbers of torch's."""
-
-    def __getitem__(self, index):
-        return index + torch.rand(3)
 
 
 class Streamed(IterableDataset):
@@ -311,8 +269,10 @@ def test_a_parked_worker_that_dies_raises_as_any_other():
     assert loader.stats()["num_workers"] == 1
 
     def go_on_without_it():
-        os.kill(iterator._workers[2].pid, signal.SIGKILL)
-        iterator._workers[2].join(PATIENCE)
+        pid = iterator._workers[2].pid
+        os.kill(pid, signal.SIGKILL)
+        # Not taken away: torch's handler asks after a child that is there.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         list(iterator)
 
     with pytest.raises(RuntimeError, match="DataLoader worker"):

@@ -160,7 +160,8 @@ def test_a_listing_of_several_pages_is_whole(cloud):
     names = [f"a {i % 3}/{i:05}.png" for i in range(2500)]
     server.buckets["many"] = {f"train/{name}": name.encode() for name in names}
     server.buckets["many"]["training/other.png"] = b"not below it"
-    listed = feedline.images(f"{scheme}://many/train", storage_options=options)
+    # Without classes= it is looked first whether there are folders.
+    listed = feedline.images(f"{scheme}://many/train", classes=True, storage_options=options)
     assert len(listed) == 2500
     assert sum(method == "GET" for method, _ in server.requests) == 3
 

@@ -210,8 +210,8 @@ class DataLoader(Checkpointing[T_co]):
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
         refuse_iterable(dataset)
-        num_workers = open_workers(num_workers)
-        prefetch_factor = open_prefetch(prefetch_factor, num_workers)
+        workers = open_workers(num_workers)
+        ahead = open_prefetch(prefetch_factor, workers)
         self._planner = Planner()
         self.worker_mode = worker_mode
         self.memory = memory  # type: ignore[assignment] # in bytes from here on
@@ -237,7 +237,7 @@ class DataLoader(Checkpointing[T_co]):
             by_torch,
             sampler,
             batch_sampler,
-            num_workers,
+            workers,
             collate_fn,
             pin_memory,
             drop_last,
@@ -245,7 +245,7 @@ class DataLoader(Checkpointing[T_co]):
             worker_init_fn,
             multiprocessing_context,
             generator,
-            prefetch_factor=prefetch_factor,
+            prefetch_factor=ahead,
             persistent_workers=persistent_workers,
             pin_memory_device=pin_memory_device,
             in_order=in_order,
@@ -266,8 +266,8 @@ class DataLoader(Checkpointing[T_co]):
         self._reached: dict[str, int] = {}
         if lost is None and side is not None:
             refuse_unfit(side)
-        made_by: Mode = "native" if side is None else mode if num_workers else "inline"
-        self._diary = Diary(made_by, num_workers)
+        made_by: Mode = "native" if side is None else mode if workers else "inline"
+        self._diary = Diary(made_by, workers)
         self._faults = Faults()
         self._init_checkpointing(
             seed=seed,
@@ -379,8 +379,11 @@ class DataLoader(Checkpointing[T_co]):
         return f"{self.num_workers} {several}"
 
     def check_worker_number_rationality(self) -> None:
-        """Warn, in torch's words, of more worker processes than there are cores."""
-        if is_of_pipelines(self.dataset):
+        """Warn, in torch's words, of more worker processes than there are cores.
+
+        Not where a controller decides how many there are: it measures what they bring.
+        """
+        if is_of_pipelines(self.dataset) or self._is_open:
             return
         plan = self._plan()
         native = plan is not None and plan.pipeline is not None
