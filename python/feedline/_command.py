@@ -86,12 +86,11 @@ def _writable(text: str) -> Path:
 
 
 class Bar(NamedTuple):
-    """A row of a chart: its name, its length, the length in words, and how sure it is."""
+    """A row of a chart: its name, its length, and the length in words."""
 
     name: str
     value: float
     words: str
-    is_sure: bool = True
 
 
 def bars(rows: Iterable[Bar]) -> str:
@@ -99,7 +98,7 @@ def bars(rows: Iterable[Bar]) -> str:
     rows = list(rows)
     most = max((row.value for row in rows), default=0.0) or 1.0
     drawn = (
-        f"<tr><th>{html.escape(row.name)}<td><i{'' if row.is_sure else ' class=p'} "
+        f"<tr><th>{html.escape(row.name)}<td><i "
         f"style='width:{100 * row.value / most:.1f}%'></i><td class=n>{html.escape(row.words)}"
         for row in rows
     )
@@ -132,7 +131,6 @@ h1 b {{ color: #b3421b; }}
 table {{ width: 100%; border-spacing: 0 .3rem; }}
 th {{ text-align: left; font-weight: normal; width: 50%; }}
 td i {{ display: block; height: 1rem; background: #3b78b5; min-width: 1px; }}
-td i.p {{ background: #8886; }}
 td.n {{ width: 5rem; text-align: right; font-variant-numeric: tabular-nums; }}
 pre {{ overflow-x: auto; padding: .8rem; background: #8882; }}
 @media (prefers-color-scheme: dark) {{

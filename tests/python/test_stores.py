@@ -163,9 +163,9 @@ def test_stats_tell_what_a_store_was_asked(photos, tmp_path):
     kept = {"cache_dir": tmp_path / "kept", "hedge": False}
     options = photos.server.options | kept
     far = feedline.images(photos.url("train"), storage_options=options).resize((12, 12))
-    loader = feedline.Loader(far, batch_size=8)
     # Each epoch to its end, and nothing of the next one.
     for _ in range(2):
+        loader = feedline.Loader(far, batch_size=8, epochs=1)
         list(loader)
 
     def told():
