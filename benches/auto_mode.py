@@ -133,6 +133,14 @@ def side(kind: Kind, **settings: Any) -> Callable[[Run], Outcome]:  # noqa: ANN4
     return epoch
 
 
+def seconds_to_choose(kind: Kind) -> float:
+    """How long it takes a fresh loader until it has chosen, and has workers."""
+    loader = DataLoader(kind.dataset, kind.batch, num_workers=WORKERS, worker_mode="auto")
+    began = time.perf_counter()
+    iter(loader)
+    return time.perf_counter() - began
+
+
 def main() -> None:
     bench = Bench("auto_mode", "worker_mode=auto against each of the modes", KINDS)
     workers = {"num_workers": WORKERS, "persistent_workers": True}
@@ -144,6 +152,7 @@ def main() -> None:
                 "processes": side(kind, worker_mode="process", **workers),
                 "auto": side(kind, worker_mode="auto", **workers),
             }
+            bench.require("seconds until it has chosen", seconds_to_choose(kind), at_most=2.0)
             bench.hold(
                 f"{kind.title}, batches of {kind.batch}, {WORKERS} workers",
                 sides,

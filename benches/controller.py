@@ -23,17 +23,15 @@ from tables.bench import Bench
 from tables.photos import class_folders
 from tables.review_texts import Looked, as_it_is, frequent_words, review_lines
 from tables.scans import scan, write_nifti
+from tables.streams import Stream
 from torch.utils.data import ConcatDataset, DataLoader, Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 import feedline
-from feedline.measure import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from feedline.measure import Run
 
     Maker = Callable[..., Iterable[Any]]
 
@@ -70,47 +68,6 @@ class Kind(NamedTuple):
         if workers:
             settings |= {"persistent_workers": True, "prefetch_factor": 4}
         return DataLoader(self.dataset, self.batch, shuffle=True, num_workers=workers, **settings)
-
-
-class Stream:
-    """Batches of a loader without end, taken by a loop whose step takes `step` seconds."""
-
-    def __init__(self, loader: Iterable[Any], batch: int) -> None:
-        self.step = 0.0
-        self._loader = loader
-        self._batch = batch
-        self._batches = itertools.chain.from_iterable(itertools.repeat(loader))
-
-    def _ahead(self) -> int:
-        """How many batches may have been made while others ran."""
-        if isinstance(self._loader, feedline.Loader):
-            return 2 + self._loader.stats()["prefetch"]
-        workers: int = getattr(self._loader, "num_workers", 0)
-        return 2 + workers * (getattr(self._loader, "prefetch_factor", None) or 0)
-
-    def take(self, seconds: float) -> float:
-        """Take batches for so long; return samples per second."""
-        began, taken = time.perf_counter(), 0
-        while (elapsed := time.perf_counter() - began) < seconds or taken == 0:
-            next(self._batches)
-            taken += self._batch
-            if self.step:
-                time.sleep(self.step)
-        return taken / elapsed
-
-    def side(self, batches: int) -> Callable[[Run], Outcome]:
-        """So many batches as a side of a contest, after those that lay ready beforehand."""
-
-        def run_batches(run: Run) -> Outcome:
-            for _ in range(self._ahead()):
-                next(self._batches)
-            run.start()
-            for _ in range(batches):
-                next(self._batches)
-            run.stop()
-            return Outcome(batches * self._batch)
-
-        return run_batches
 
 
 # What there is to load

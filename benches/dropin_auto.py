@@ -9,22 +9,19 @@ of threads and processes. The loop does nothing but take batches; workers stay.
 from __future__ import annotations
 
 import itertools
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from auto_mode import Kind, made, pictures
 from tables.bench import Bench
+from tables.streams import Stream
 from torch.utils.data import ConcatDataset
 
 import feedline
-from feedline.measure import Outcome
 from feedline.torch import DataLoader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from feedline.measure import Run
+    from collections.abc import Sequence
 
 KINDS = ("sleep", "python", "pictures", "arrays")
 PATIENCE = 15.0
@@ -42,43 +39,6 @@ class Point(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.workers} {self.mode}, factor {self.ahead}"
-
-
-class Stream:
-    """Batches of a loader, one epoch after the other."""
-
-    def __init__(self, loader: torch.utils.data.DataLoader[Any], batch: int) -> None:
-        self._loader = loader
-        self._batch = batch
-        self._batches = itertools.chain.from_iterable(itertools.repeat(loader))
-
-    def take(self, seconds: float) -> float:
-        """Take batches for so long; return samples per second."""
-        began, taken = time.perf_counter(), 0
-        while (elapsed := time.perf_counter() - began) < seconds or taken == 0:
-            next(self._batches)
-            taken += self._batch
-        return taken / elapsed
-
-    def _ahead(self) -> int:
-        """How many batches may have been made while others ran."""
-        if isinstance(self._loader, DataLoader):
-            return self._loader.stats()["prefetch"]
-        return self._loader.num_workers * (self._loader.prefetch_factor or 0)
-
-    def side(self, batches: int) -> Callable[[Run], Outcome]:
-        """So many batches as a side of a contest, after those that lay ready beforehand."""
-
-        def run_batches(run: Run) -> Outcome:
-            for _ in range(self._ahead()):
-                next(self._batches)
-            run.start()
-            for _ in range(batches):
-                next(self._batches)
-            run.stop()
-            return Outcome(batches * self._batch)
-
-        return run_batches
 
 
 def stream(kind: Kind, loader: Any, **settings: Any) -> Stream:  # noqa: ANN401 - either's
@@ -101,8 +61,7 @@ def best(kind: Kind, points: Sequence[Point], seconds: float) -> tuple[Point, fl
     rates = {}
     for point in points:
         tried = fixed(kind, point)
-        for _ in range(2 * point.workers):
-            next(tried._batches)
+        tried.drop(2 * point.workers)
         rates[point] = tried.take(seconds)
         del tried
     found = max(rates, key=rates.__getitem__)
@@ -141,7 +100,7 @@ def against(bench: Bench, kind: Kind, name: str) -> None:
         unchecked="loaders go on from run to run; tests compare batches",
         require=["auto/grid>=0.95", "auto/torch>=0.95"],
     )
-    loader: Any = auto._loader
+    loader: Any = auto.loader
     print(loader.explain())
     for change in (loader.stats()["control"] or {"changes": []})["changes"]:
         print(

@@ -54,7 +54,8 @@ def answer(report: Report, asked: argparse.Namespace) -> None:
 def run(command: Callable[[], int]) -> int:
     """Run a command, which Ctrl-C ends, and so does whoever asks it to end."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for asks_to_end in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(asks_to_end, signal.default_int_handler)
     try:
         return command()
     except KeyboardInterrupt:

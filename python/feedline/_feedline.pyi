@@ -75,6 +75,7 @@ __all__ = [
     "stores_in_use",
     "text_unicode_version",
     "usable_cores",
+    "usable_memory",
     "volume_cases",
     "word_letters",
 ]
@@ -1219,6 +1220,11 @@ def text_unicode_version() -> str:
 def usable_cores() -> int:
     """
     Cores this process may use: affinity and the cgroup's CPU quota taken into account.
+    """
+
+def usable_memory() -> int | None:
+    """
+    Bytes of memory this process may use: the machine's, or what the cgroup leaves of them; None where nobody tells.
     """
 
 def volume_cases(

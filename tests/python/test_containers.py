@@ -20,6 +20,21 @@ mount --bind "$1/groups" /sys/fs/cgroup
 exec "$2" -c "$3"
 """
 
+DROP_IN = """
+import json
+import time
+import torch
+from feedline.torch import DataLoader
+
+rows = [torch.zeros(1 << 20) for _ in range(4)] * 100
+loader = DataLoader(rows, num_workers=1, prefetch_factor="auto", worker_mode="thread")
+batches = iter(loader)
+while loader.stats()["control"]["most_prefetch"] > 16:
+    next(batches)
+    time.sleep(0.01)  # a controller looks now and then
+print(json.dumps(loader.stats()["control"]["most_prefetch"]))
+"""
+
 LOADER = """
 import json
 import numpy as np
@@ -37,14 +52,14 @@ print(json.dumps([feedline.Loader(rows).stats()["control"]["cores"], loader.num_
 """
 
 
-def inside(folder: Path, own: str, files: dict[str, str]) -> list[object]:
-    """Run `LOADER` in groups with these files, and in the group that this line names."""
+def inside(folder: Path, own: str, files: dict[str, str], program: str = LOADER) -> object:
+    """Run a program in groups with these files, and in the group that this line names."""
     (folder / "own").write_text(own)
     for name, text in files.items():
         path = folder / "groups" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    command = ["unshare", "--mount", "sh", "-c", ENTER, "sh", str(folder), sys.executable, LOADER]
+    command = ["unshare", "--mount", "sh", "-c", ENTER, "sh", str(folder), sys.executable, program]
     run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
@@ -79,6 +94,13 @@ def test_a_quota_of_version_1_counts_as_cores_and_memory_as_memory(tmp_path):
     cores, workers, refused = inside(tmp_path, "4:memory:/box\n1:cpu:/box\n", files)
     assert (cores, workers) == (1, 1)
     assert "2000000" in refused or "1.9 MiB" in refused
+
+
+def test_a_controller_of_the_drop_in_reads_no_further_ahead_than_memory_allows(tmp_path):
+    pytest.importorskip("torch")
+    # Batches of 4 MiB; a quarter is 64 MiB.
+    files = {"box/memory.max": f"{256 << 20}\n"}
+    assert inside(tmp_path, "0::/box\n", files, DROP_IN) == 16
 
 
 def test_groups_without_a_limit_leave_all(tmp_path):

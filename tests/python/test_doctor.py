@@ -317,6 +317,7 @@ def seen_run(workers, stages, probes=(), step=0.01, wait=0.05):
         "persistent_workers": False,
         "mode": "process",
         "is_feedline": False,
+        "is_steered": False,
         "batches": count,
         "start_seconds": [0.1],
         "stages": None,
@@ -333,6 +334,7 @@ def seen_run(workers, stages, probes=(), step=0.01, wait=0.05):
         "batch_parts": 1,
         "tensor_share": 1.0,
         "has_feedline_loader": False,
+        "died": "",
         "probes": list(probes),
     }
     return Run(seen, [process])
@@ -441,6 +443,41 @@ def test_a_script_that_dies_in_mid_run_is_told_about_with_both_its_streams(docto
     assert (code, out) == (3, "")
     for words in ("died of LookupError: no such label after 3 batches", "to out", "to err"):
         assert words in err
+
+
+def test_a_script_that_dies_later_is_diagnosed_and_its_death_told(doctor):
+    source = """
+    for number, batch in enumerate(DataLoader(Samples(), batch_size=4)):
+        model(batch)
+        time.sleep(0.05)
+        if number == 20:
+            raise MemoryError("out of memory")
+    """
+    told = found(doctor(source, "--json", "--seconds", "5"))
+    assert told["died"].startswith("died of MemoryError: out of memory after 21 batches")
+    assert told["bottleneck"] in NAMES
+    code, out, _ = doctor(source, "--seconds", "5")
+    assert code == 0
+    assert "\nIt died of MemoryError" in out
+
+
+def test_threads_that_come_and_go_are_no_end_of_looking(doctor):
+    source = """
+    from concurrent.futures import ThreadPoolExecutor
+    class Pooled(Samples):
+        def make(self, i):
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(time.sleep, 0.001).result()
+            return self.read(i)
+        def read(self, i):
+            time.sleep(0.02)
+            return torch.zeros(8)
+    for batch in DataLoader(Pooled(), batch_size=4, num_workers=2):
+        model(batch)
+    """
+    told = found(doctor(source, "--json", "--seconds", "1"))
+    assert told["bottleneck"] == "storage"
+    assert told["stages"]["storage"] > 0.06
 
 
 def test_a_script_of_which_a_worker_dies_is_told_about(doctor):

@@ -46,6 +46,13 @@ class Drawing(Squares):
         return index
 
 
+class Drawn(Squares):
+    """Numbers of two global generators."""
+
+    def __getitem__(self, index):
+        return torch.rand(3) + random.random()
+
+
 class Holding(Squares):
     """Sleeps for a millisecond with the interpreter's lock, or without."""
 
@@ -98,11 +105,19 @@ class Streamed(IterableDataset):
         (Facts(100, 10e-3, 10e-3, 0.98), "process"),
         (Facts(100, 10e-3, 1e-5, 0.01), "thread"),
         (Facts(100, 10e-3, 10e-3, 0.05, ("torch",)), "process"),
-        (Facts(100, 1e-6, 1e-6, 1.0, ("torch",)), "inline"),
+        # With torch's seeds of workers they are made by those, whatever it takes.
+        (Facts(100, 1e-6, 1e-6, 1.0, ("torch",)), "process"),
     ],
 )
 def test_who_makes_batches_follows_from_what_samples_take(facts, mode):
     assert decide(facts, SCENE).mode == mode
+
+
+def test_samples_that_draw_their_own_numbers_may_be_made_by_the_loop_itself():
+    drawing = Facts(100, 1e-6, 1e-6, 1.0, ("torch",))
+    assert decide(drawing, SCENE._replace(draws_alike=True)).mode == "inline"
+    no_processes = SCENE._replace(barred=(("process", "this torch has none"),))
+    assert decide(drawing, no_processes).mode == "inline"
 
 
 def test_threads_that_cost_each_other_more_than_they_bring_are_not_taken():
@@ -289,6 +304,21 @@ def test_batches_are_torchs_whoever_makes_them(pause, workers):
     assert auto.worker_mode == "auto"
     assert auto.stats()["mode"] in {"inline", "thread", "process"}
     assert "Batches are made by" in auto.explain()
+
+
+@pytest.mark.parametrize("settings", [{}, {"seed": 5}])
+def test_random_numbers_do_not_tell_who_makes_the_batches(settings):
+    def batches(mode):
+        torch.manual_seed(7)
+        random.seed(7)
+        loader = DataLoader(
+            Drawn(), batch_size=8, num_workers=2, shuffle=True, worker_mode=mode, **settings
+        )
+        epochs = [[x.tolist() for x in loader] for _ in range(2)]
+        # What the loop draws itself is not moved by its samples.
+        return epochs, torch.rand(2).tolist(), random.random()
+
+    assert batches("auto") == batches("process")
 
 
 def test_it_changes_its_mind_when_samples_change():

@@ -204,6 +204,28 @@ def test_code_to_paste_keeps_what_the_loader_had(tmp_path):
     assert not made_by(target.paste(target.now._replace(workers=0))).persistent_workers
 
 
+def test_code_to_paste_keeps_what_only_the_drop_in_has(tmp_path):
+    pytest.importorskip("torch")
+    source = """
+    from feedline.torch import DataLoader
+    def make():
+        return DataLoader(
+            range(16), batch_size=4, num_workers=1, seed=3, on_error="skip", max_errors=2,
+            memory="1GiB", dataset_lock=True, on_worker_death="restart", sample_timeout=50,
+        )
+    """
+    (tmp_path / "own_drop_in.py").write_text(textwrap.dedent(source))
+    target = opened(f"{tmp_path / 'own_drop_in.py'}:make")
+    names = ("seed", "on_error", "max_errors", "memory", "dataset_lock", "on_worker_death")
+    kept = (3, "skip", 2, 1 << 30, True, "restart")
+    for workers, mode, timeout in ((2, "process", 50), (2, "thread", None), (0, "process", None)):
+        loader = made_by(target.paste(target.now._replace(workers=workers, mode=mode)))
+        assert tuple(getattr(loader, name) for name in names) == kept
+        # Threads with a lock, and the loop itself, cannot have one.
+        assert loader.sample_timeout == timeout
+        assert [len(batch) for batch in loader] == [4] * 4
+
+
 @pytest.mark.parametrize(
     ("loader", "batch"),
     [
@@ -319,6 +341,7 @@ def test_a_function_that_returns_a_loader_of_torch_is_tuned(tmp_path):
             time.sleep(0.01)
             return torch.zeros(2)
     def make_loader():
+        print("that a script prints something is no part of the answer")
         return DataLoader(Slow(), batch_size=4, shuffle=True)
     """
     (tmp_path / "data.py").write_text(textwrap.dedent(source))
@@ -343,6 +366,8 @@ TORCH = "from torch.utils.data import DataLoader\n"
         ("def make(): return 3", "returned int"),
         ("def other(): pass", "has no function make"),
         ("raise LookupError('x')", "raises when imported: LookupError('x')"),
+        ("raise SystemExit(3)", "raises when imported: SystemExit(3)"),
+        ("def make(): raise OSError('gone')", "raises when called: OSError('gone')"),
         ("def make(path): pass", "needs 'path', which is no setting"),
         (f"{TORCH}def make(num_workers=0): return DataLoader([1])", "takes no batch_size"),
         (f"{TORCH}def make(): return DataLoader([1], batch_sampler=[[0]])", "has a batch sampler"),

@@ -69,6 +69,7 @@ pub use assemble::{
 };
 #[cfg(feature = "cuda")]
 pub use assemble::{CudaHostMemory, NoDriver, PinnedBytes};
+pub use control::usable_memory;
 pub use crew::usable_cores;
 pub use deliver::{
     BatchSampler, Delivery, Epoch, EpochToken, Loader, LoaderBuilder, Next, OrderLog,

@@ -137,7 +137,7 @@ pub mod _feedline {
     #[pymodule_export]
     use crate::volumes::{read_volume_file, volume_cases};
     #[pymodule_export]
-    use crate::{cli, usable_cores};
+    use crate::{cli, usable_cores, usable_memory};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name Python expects")]
@@ -154,4 +154,10 @@ fn cli(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> i32 {
 #[pyfunction]
 fn usable_cores() -> usize {
     feedline::usable_cores()
+}
+
+/// Bytes of memory this process may use: the machine's, or what the cgroup leaves of them; None where nobody tells.
+#[pyfunction]
+fn usable_memory() -> Option<u64> {
+    feedline::usable_memory()
 }

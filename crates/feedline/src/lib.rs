@@ -73,7 +73,7 @@ pub use feedline_core::{
     PaddedStats, PageLock, Pass, Plan, PolicyKind, Position, Ragged, Sample, SampleError,
     SampleIndex, SampleKey, SampleView, Samples, Scratch, SeriesPoint, Stage, StageStats, State,
     StateError, StatePart, Stats, Steals, Times, WorkerStats, WriteError, WrongType, control, plan,
-    schedule, simulate, usable_cores,
+    schedule, simulate, usable_cores, usable_memory,
 };
 #[cfg(feature = "cuda")]
 pub use feedline_core::{CudaHostMemory, NoDriver, PinnedBytes};

@@ -81,8 +81,12 @@ class LoaderSeen:
         if self.is_feedline and self.stats is not None:
             with contextlib.suppress(Exception):
                 stats = self.stats()
-        if stats is not None and stats["mode"] == "native":
-            self.mode = "native"
+        if stats is not None:
+            if stats["mode"] == "native":
+                self.mode = "native"
+            elif stats["control"] is not None:
+                # It began with others.
+                self.mode, self.workers = stats["mode"], stats["num_workers"]
         return {
             "number": self.number,
             "where": self.where,
@@ -93,6 +97,7 @@ class LoaderSeen:
             "persistent_workers": self.persistent,
             "mode": self.mode,
             "is_feedline": self.is_feedline,
+            "is_steered": stats is not None and stats["control"] is not None,
             "batches": self.batches,
             "start_seconds": self.starts,
             "waits": self.waits,
@@ -220,6 +225,9 @@ class Course:
                 self._signal.phase = WATCH
         elif self._phase == "watch" and seen is self._chosen:
             took = now - self._phase_at
+            if len(seen.waits) == 3 and not is_alone():
+                # The rank that has enough first leaves the others waiting for it.
+                self._write_watched()
             enough = len(seen.waits) >= _WATCHED and took >= self._watch_seconds
             # Batches come in bursts, one of each worker.
             enough = enough and len(seen.waits) % max(seen.workers, 1) == 0
@@ -265,7 +273,7 @@ class Course:
         self._count(iterator, seen)
         try:
             batch = probe.next(step)
-        except (Exception, StopIteration) as error:
+        except Exception as error:
             self._probes.append({"settings": probe.settings, "problem": repr(error)})
             self._next_probe()
             return self._handed_again(iterator)
@@ -309,12 +317,10 @@ class Course:
         from feedline.doctor.diagnosis import diagnose  # needed once
         from feedline.doctor.running import Run
 
-        seen = self._told({"how": "enough"})
         chosen = self._chosen
         if chosen is None or len(chosen.waits) < 3:
             return {}
-        (self._folder / "watched.new").write_text(json.dumps(seen))
-        (self._folder / "watched.new").replace(self._folder / "watched.json")
+        seen = self._write_watched()
         change = diagnose(Run(seen, Run.of_processes(self._folder))).change
         if change is None or not change.settings or not change.settings.keys() <= TRIED:
             return {}
@@ -325,6 +331,13 @@ class Course:
         if chosen.length is not None and chosen.length < workers * max(chosen.prefetch, 2) + 10:
             return {}
         return dict(change.settings)
+
+    def _write_watched(self) -> dict[str, Any]:
+        """Write what was seen so far; if nothing else comes, that counts."""
+        seen = self._told({"how": "enough"})
+        (self._folder / "watched.new").write_text(json.dumps(seen))
+        (self._folder / "watched.new").replace(self._folder / "watched.json")
+        return seen
 
     def _enough(self) -> NoReturn:
         self._phase = "over"
@@ -372,6 +385,7 @@ class Course:
             "probes": self._probes,
             "lost": self.lost,
             "reads_input": self.reads_input,
+            "died": "",
         }
 
 

@@ -97,6 +97,8 @@ class Diagnosis(NamedTuple):
         How many were watched.
     queued
         The share of the workers' time that they stood in the queue for a core.
+    died
+        How the script ended, if it died after enough was seen of it.
     """
 
     bottleneck: str
@@ -116,6 +118,7 @@ class Diagnosis(NamedTuple):
     replayed: bool
     batches: int
     queued: float
+    died: str = ""
 
 
 class _Seen(NamedTuple):
@@ -186,6 +189,7 @@ def diagnose(run: Run, *, cores: int | None = None) -> Diagnosis:
         replayed=replayed,
         batches=len(waits),
         queued=seen.queued / max(seen.queued + costs.on + costs.off, 1e-9),
+        died=run.seen["died"],
     )
 
 
@@ -367,7 +371,8 @@ def _change(
             return None
         return Change({}, "spend less time in the loop beside the model", without, _LOOP)
     workers = loader["workers"]
-    if loader["mode"] != "thread" or not seen.is_contended:
+    # Where a controller decides how many there are, a number would only take that away.
+    if not loader["is_steered"] and (loader["mode"] != "thread" or not seen.is_contended):
         many, gain = costs.best_workers(period)
         if many != workers:
             what = f"num_workers={many}"

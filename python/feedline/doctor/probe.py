@@ -150,6 +150,18 @@ def rebuilt(loader: Any, *, batch_size: int | None = None, **settings: Any) -> A
     return DataLoader(loader.dataset, **given, **settings)
 
 
+def _kept_of_drop_in(loader: Any, workers: int, settings: Mapping[str, Any]) -> list[str]:  # noqa: ANN401
+    """Return what only the drop-in has, where it is not what it is by default."""
+    from feedline.torch import DataLoader
+
+    names = ["on_error", "max_errors", "memory", "dataset_lock", "assignment", "on_worker_death"]
+    # Both are not to be had of threads.
+    if workers and not (loader.dataset_lock and settings.get("worker_mode") == "thread"):
+        names.append("sample_timeout")
+    found = [name for name in names if getattr(loader, name) != getattr(DataLoader, name)]
+    return found if loader.seed is None else [*found, "seed"]
+
+
 def kept(loader: Any, *, num_workers: int, **settings: Any) -> list[str]:  # noqa: ANN401
     """Return what a loader made again has as the one before, beside its data and batch size.
 
@@ -177,6 +189,8 @@ def kept(loader: Any, *, num_workers: int, **settings: Any) -> list[str]:  # noq
         names.append("in_order")
     if getattr(loader.collate_fn, "__module__", "") != "torch.utils.data._utils.collate":
         names.append("collate_fn")
+    if hasattr(loader, "_diary"):
+        names += _kept_of_drop_in(loader, num_workers, settings)
     if loader.batch_size is None and loader.batch_sampler is not None:
         # It says itself which samples a batch has, and whether the last one is dropped.
         return ["batch_sampler", *(name for name in names if name != "drop_last")]

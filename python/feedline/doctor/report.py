@@ -89,6 +89,7 @@ class DoctorReport(NamedTuple):
             "loader": found.loader,
             "watched_batches": found.batches,
             "queued_share": found.queued,
+            "died": found.died or None,
         }
 
     def text(self) -> str:
@@ -96,6 +97,7 @@ class DoctorReport(NamedTuple):
         found, loader = self.found, self.found.loader
         lines = [
             f"{self.script}: {self._watched()}.",
+            *([f"It {found.died}"] if found.died else []),
             "",
             *headline(found),
             "",
@@ -162,6 +164,7 @@ class DoctorReport(NamedTuple):
             f"<p>{'<br>'.join(words(line) for line in headline(found))}</p>",
             second,
             f"<p>{words(self._watched())}.</p>",
+            f"<p>It {words(found.died)}</p>" if found.died else "",
             "<h2>A batch of the loop</h2>",
             bars(Bar(name, value, span(value)) for name, value in times.items()),
             "<h2>Making it, of all workers together</h2>",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from feedline.doctor.probe import START
+from feedline.doctor.ranks import is_alone
 from feedline.doctor.signals import FOLDER
 
 if TYPE_CHECKING:
@@ -129,12 +130,19 @@ def watch(
         code, out_of_time = _run(folder, [script, *arguments], limit, seconds, show)
         output = _tail(folder / "output")
         seen = None
-        # The second is from before a change was tried, which may have been the end of the script.
+        # The second is from before a change was tried, which may have been the end of the script,
+        # or of a rank that waits for others.
         for name in ("seen.json", "watched.json"):
             if seen is None and (folder / name).exists():
                 seen = json.loads((folder / name).read_text())
+        is_whole = (folder / "seen.json").exists()
         processes = Run.of_processes(folder)
-    return Run(_watched(script, seen, code, output, limit if out_of_time else None), processes)
+    seen = _watched(script, seen, code, output, limit if out_of_time else None)
+    # A rank ends by an error when another of its job is ended.
+    if is_alone() and _died(code, seen, is_whole=is_whole):
+        last = output.splitlines()[-1:] or [""]
+        seen["died"] = f"{_how(code, seen)} after {seen['loader']['batches']} batches: {last[0]}"
+    return Run(seen, processes)
 
 
 def _run(
@@ -162,7 +170,7 @@ def _run(
                 watched_at = now
             if enough_at and now > enough_at + _GRACE:
                 break
-            if watched_at and not enough_at and now > watched_at + seconds + 2 * START + _GRACE:
+            if watched_at and not enough_at and now > watched_at + 2 * seconds + 2 * START + _GRACE:
                 break
             if now > ends_at:
                 out_of_time = not enough_at and not watched_at
@@ -281,10 +289,18 @@ def _watched(
     )
 
 
+def _died(code: int | None, seen: dict[str, Any], *, is_whole: bool) -> bool:
+    """Whether a script of which enough was seen did not end because of that."""
+    if seen["ended"]["how"] == "enough" and is_whole:
+        return False
+    return seen["ended"]["how"] == "error" or code not in (0, None)
+
+
 def _how(code: int | None, seen: dict[str, Any] | None) -> str:
     ended = seen["ended"] if seen is not None else {}
     if ended.get("how") == "error":
         return f"died of {ended['type']}: {ended['message']}".rstrip(": ")
     if code is not None and code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
+        names = {int(it): it.name for it in signal.Signals}
+        return f"was killed by {names.get(-code, f'signal {-code}')}"
     return "ended" if not code else f"ended with exit code {code}"

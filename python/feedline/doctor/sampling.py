@@ -34,19 +34,27 @@ _WRITE = 0.5
 class _Thread:
     """One thread's clocks."""
 
-    def __init__(self, ident: int, native: int | None) -> None:
-        self._clock = time.pthread_getcpuclockid(ident)
+    def __init__(self, native: int) -> None:
+        self.native = native
+        # What `pthread_getcpuclockid` returns, of which a thread that has ended must not be asked.
+        self._clock = (~native << 3) | 6
         self._file = -1
-        if native is not None:
-            with contextlib.suppress(OSError):
-                self._file = os.open(f"/proc/self/task/{native}/schedstat", os.O_RDONLY)
+        with contextlib.suppress(OSError):
+            self._file = os.open(f"/proc/self/task/{native}/schedstat", os.O_RDONLY)
         self.at = time.perf_counter()
-        self.cpu, self.queued = self._read()
+        try:
+            self.cpu, self.queued = self._read()
+        except OSError:
+            self.close()
+            raise
         self.used = 0.0
         self.roles: dict[str, float] = {}
 
     def passed(self) -> tuple[float, float, float]:
-        """Return seconds since the call before: in all, on the processor, in the queue for it."""
+        """Return seconds since the call before: in all, on the processor, in the queue for it.
+
+        Raises `OSError` if it has ended.
+        """
         now = time.perf_counter()
         cpu, queued = self._read()
         took = now - self.at, cpu - self.cpu, queued - self.queued
@@ -119,7 +127,7 @@ class Sampler(threading.Thread):
         sys.setswitchinterval(min(before, _SWITCH))
         began, cpu = time.perf_counter(), time.process_time()
         self._threads.clear()
-        own = _Thread(threading.get_ident(), threading.get_native_id())
+        own = _Thread(threading.get_native_id())
         written = began
         try:
             while self._signal.phase == phase:
@@ -154,12 +162,23 @@ class Sampler(threading.Thread):
         for ident, frame in frames.items():
             if ident == me:
                 continue
-            thread = self._threads.get(ident)
-            if thread is None:
-                if ident in natives:  # a thread of Python's own, whose clock can be had
-                    self._threads[ident] = _Thread(ident, natives[ident])
+            native = natives.get(ident)
+            if native is None:  # no thread of Python's own
                 continue
-            took, cpu, queued = thread.passed()
+            thread = self._threads.get(ident)
+            if thread is not None and native != thread.native:
+                # It ended, and another has its number.
+                thread.close()
+                thread = None
+            try:
+                if thread is None:
+                    self._threads[ident] = _Thread(native)
+                    continue
+                took, cpu, queued = thread.passed()
+            except OSError:  # it has just ended
+                if (ended := self._threads.pop(ident, None)) is not None:
+                    ended.close()
+                continue
             place = place_of(frame, is_main=self._is_script and ident == self._main)
             thread.roles[place.role] = thread.roles.get(place.role, 0.0) + cpu
             seen = self._places.get(place)

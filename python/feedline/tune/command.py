@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
+from feedline._arguments import size
 from feedline._command import add_answers, answer, complain, run, seconds
 from feedline.tune.report import TuneReport, trial_text
 from feedline.tune.search import tune
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from feedline.tune.trials import Trial
 
 __all__ = ["main"]
-
-_UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,14 +41,16 @@ def main(arguments: Sequence[str]) -> int:
 
 def _tuned(asked: argparse.Namespace) -> int:
     try:
-        target = opened(asked.target, batch_sizes=asked.batch_sizes)
-        found = tune(
-            target,
-            seconds=asked.seconds,
-            step=asked.step,
-            memory=asked.memory,
-            told=None if asked.quiet else _told,
-        )
+        # What a script of the user's prints is no part of the answer.
+        with contextlib.redirect_stdout(sys.stderr):
+            target = opened(asked.target, batch_sizes=asked.batch_sizes)
+            found = tune(
+                target,
+                seconds=asked.seconds,
+                step=asked.step,
+                memory=asked.memory,
+                told=None if asked.quiet else _told,
+            )
     except (TargetError, ValueError) as problem:
         return complain(str(problem))
     answer(TuneReport(asked.target, target, found), asked)
@@ -96,10 +97,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _bytes(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]ib)?", text.strip().lower())
-    if found is None or not float(found[1]):
-        raise argparse.ArgumentTypeError(f'must be bytes such as "512MiB" or "2GiB", got {text!r}')
-    return int(float(found[1]) * _UNITS[found[2] or ""])
+    try:
+        found = size("BYTES", text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+    if not found:
+        raise argparse.ArgumentTypeError(f"must be above 0, got {text!r}")
+    return found
 
 
 def _sizes(text: str) -> tuple[int, ...]:

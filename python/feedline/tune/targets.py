@@ -149,7 +149,10 @@ def _of_function(script: str, name: str, batch_sizes: tuple[int, ...]) -> Target
     function = _imported(script, name)
     taken = _taken(function)
     given_first = {"batch_size": batch_sizes[0]} if batch_sizes and "batch_size" in taken else {}
-    first = function(**given_first)
+    try:
+        first = function(**given_first)
+    except (Exception, SystemExit) as error:
+        raise TargetError(f"{name} of {script} raises when called: {error!r}") from error
     is_torch = hasattr(first, "prefetch_factor")
     if not is_torch and not isinstance(first, Loader):
         raise TargetError(
@@ -240,7 +243,7 @@ def _imported(script: str, name: str) -> Callable[..., Any]:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TargetError(f"{script} raises when imported: {error!r}") from error
     function = getattr(module, name, None)
     if not callable(function):

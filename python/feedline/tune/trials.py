@@ -136,12 +136,12 @@ def _cpu() -> float:
 
 
 def _memory() -> int:
-    """Return the proportional share of memory of this process and its children, in bytes."""
-    me = os.getpid()
-    pids = [me]
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{me}/task").iterdir():
-            pids += [int(it) for it in (task / "children").read_text().split()]
+    """Return the proportional share of memory of this process and what it started, in bytes."""
+    pids = [os.getpid()]
+    for pid in pids:  # which grows: workers of forkserver are children of a child
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                pids += [int(it) for it in (task / "children").read_text().split()]
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError):

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// Bytes of memory: the machine's, or what its control group (version 1 or 2) leaves of them; `None` where nobody tells.
+/// Bytes of memory that this process may use: the machine's, or what its control group (version 1 or 2) leaves of
+/// them; `None` where nobody tells.
 #[must_use]
-pub(crate) fn memory_limit() -> Option<u64> {
+pub fn usable_memory() -> Option<u64> {
     let group = group_limit(Path::new("/sys/fs/cgroup"), Path::new("/proc/self/cgroup"));
     machine_memory().into_iter().chain(group).min()
 }
@@ -91,6 +92,6 @@ mod tests {
 
     #[test]
     fn the_machine_has_memory() {
-        assert!(memory_limit().unwrap() > 1 << 20);
+        assert!(usable_memory().unwrap() > 1 << 20);
     }
 }

@@ -44,7 +44,7 @@ mod test;
 mod window;
 
 pub use controller::{Bounds, Controller};
-pub(crate) use limits::memory_limit;
+pub use limits::usable_memory;
 pub use window::{Counters, Processor};
 
 use serde::Serialize;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 
 use crate::assemble::{Assembler, BatchLayout, Composer, Depot, Pool, Schema, block_size};
-use crate::control::{Bounds, Controller, Setting, memory_limit};
+use crate::control::{Bounds, Controller, Setting, usable_memory};
 use crate::crew::{Seats, usable_cores};
 use crate::engine::{Control, Engine, Orphans};
 use crate::error::BuildError;
@@ -49,7 +49,10 @@ impl LoaderBuilder {
         let layout = self.layout(&schema, &plan)?;
         let batch = layout.as_ref().map_or(0, |layout| layout.bytes);
         let block = if layout.is_some() { block_size(batch).unwrap_or(usize::MAX) } else { 0 };
-        let budget = self.memory.unwrap_or_else(usual_memory).max(block as u64);
+        let budget = self.memory.unwrap_or_else(usual_memory);
+        // A controller reads no further ahead than a container can bear, whatever was said.
+        let most = usable_memory().filter(|_| self.auto_prefetch.is_some());
+        let budget = budget.min(most.map_or(u64::MAX, |most| most / 2)).max(block as u64);
         let pipeline = PipelineIdentity::new(schema.fields(), &self.recipe);
         let start = match &self.resume {
             Some((state, forced)) => state.fit(&plan, &pipeline, *forced)?,
@@ -227,7 +230,7 @@ impl LoaderBuilder {
             .as_ref()
             .and_then(|layout| rows.checked_mul(SLOT_BYTES)?.checked_add(layout.bytes));
         let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
-        let limit = memory_limit().unwrap_or(u64::MAX);
+        let limit = usable_memory().unwrap_or(u64::MAX);
         if bytes > limit {
             return Err(BuildError::MachineTooSmall { batch: bytes, memory: limit });
         }
@@ -248,5 +251,5 @@ impl LoaderBuilder {
 
 /// The byte budget where nobody says: no more than a quarter of what there is.
 fn usual_memory() -> u64 {
-    LoaderBuilder::DEFAULT_MEMORY.min(memory_limit().unwrap_or(u64::MAX) / 4)
+    LoaderBuilder::DEFAULT_MEMORY.min(usable_memory().unwrap_or(u64::MAX) / 4)
 }

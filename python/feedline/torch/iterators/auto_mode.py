@@ -170,6 +170,8 @@ class AutoMode:
             stays=loader.persistent_workers,
             forks=context.get_start_method() == "fork",
             step=loader._diary.step_seconds(),
+            # With a seed, or where nobody was promised workers, each sample has its own numbers.
+            draws_alike=loader.seed is not None or workers is None,
             barred=tuple(barred),
         )
 

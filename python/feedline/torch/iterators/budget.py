@@ -1,7 +1,8 @@
 """The bytes that batches may take before they are delivered: `memory=`.
 
 What a batch takes is known when it has arrived. Until the first one has, a single batch is open;
-then as many as fit if all were as large as the largest that was seen, at least one.
+then as many as fit if all were as large as the largest that was seen, at least one. Where nobody
+says, a controller keeps what it reads ahead below a quarter of what the process may use.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from feedline._feedline import usable_memory
 from feedline._torch_private import ExceptionWrapper
 from feedline.torch.states.worker_state import Stamped
 from feedline.torch.workers.offer import Tolerated
@@ -40,7 +42,13 @@ class Budget:
 
     def __init__(self, memory: int | None) -> None:
         self.memory = memory
+        self._usual: int | None = None
         self._largest = 0
+
+    def is_steered(self) -> None:
+        """Let a controller's read-ahead be bounded, too, where nobody has said anything."""
+        if self._usual is None:
+            self._usual = (usable_memory() or sys.maxsize) // 4
 
     def seen(self, size: int) -> None:
         """Note how many bytes a batch has."""
@@ -48,13 +56,14 @@ class Budget:
 
     def weigh(self, batch: Any) -> None:  # noqa: ANN401 - the user's, or what came instead
         """Note how many bytes a batch has that was not sent, so that nobody has counted them."""
-        if self.memory is not None and not isinstance(batch, ExceptionWrapper | BaseException):
+        is_bounded = self.memory is not None or self._usual is not None
+        if is_bounded and not isinstance(batch, ExceptionWrapper | BaseException):
             self.seen(bytes_of(batch))
 
-    @property
-    def is_known(self) -> bool:
-        """Whether it is known how large batches are."""
-        return self._largest > 0
+    def furthest(self) -> int | None:
+        """Return how many a controller may read ahead; None: any number, as far as is known."""
+        most = self._usual if self.memory is None else self.memory
+        return None if most is None or not self._largest else max(1, most // self._largest)
 
     def batches(self) -> int | None:
         """Return how many may be open; None: any number."""

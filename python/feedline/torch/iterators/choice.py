@@ -55,6 +55,8 @@ class Scene(NamedTuple):
     forks: bool = True
     # Seconds of the loop's step, if known.
     step: float = 0.0
+    # Whether samples draw the same random numbers in the loop itself as in a worker.
+    draws_alike: bool = False
     # Modes that are out of the question, and why.
     barred: tuple[tuple[ChosenMode, str], ...] = ()
 
@@ -132,6 +134,9 @@ def _barred(facts: Facts, scene: Scene) -> dict[ChosenMode, str]:
     if facts.moves:
         moved = ", ".join(facts.moves)
         barred.setdefault("thread", f"samples move the global generator of {moved}")
+        if not scene.draws_alike and "process" not in barred:
+            # Whoever makes them must not show, so it is the workers, whose seeds are torch's.
+            barred.setdefault("inline", f"samples would draw from the loop's {moved}")
     if isinstance(facts.together, str):
         barred.setdefault("thread", facts.together)
     # Where nobody else can, processes say themselves what is wrong.

@@ -51,6 +51,8 @@ class Steering:
         self._batch = 1
         #: How many work, and how many batches are read ahead.
         self.workers = self.prefetch = 0
+        #: How many batches may be read ahead at most.
+        self.furthest = 0
         #: Whether the latter is moved; else it is given for each worker.
         self.moves_prefetch = False
 
@@ -110,8 +112,9 @@ class Steering:
         return cast("Controller", self._native)
 
     def _note(self) -> None:
-        setting = self.stats()["setting"]
-        self.workers, self.prefetch = setting["workers"], setting["prefetch"]
+        stats = self.stats()
+        self.workers, self.prefetch = stats["setting"]["workers"], stats["setting"]["prefetch"]
+        self.furthest = stats["most_prefetch"]
 
     def is_due(self) -> bool:
         """Whether it wants to be told what was counted."""

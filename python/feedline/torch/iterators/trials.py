@@ -111,7 +111,7 @@ def made_together(
     if crew.failed:
         return f"the dataset raised {crew.failed[0]!r} in a thread"
     rate = sum(count / took for count, took in crew.results)
-    return Together(threads, 1 / rate)
+    return Together(threads, 1 / rate) if rate else "the dataset ended each thread"
 
 
 def sent(

@@ -54,7 +54,7 @@ logger = logging.getLogger("feedline.torch")
 # the main one is not told of dead children by a signal, and looking costs microseconds.
 LOOK_INTERVAL = 0.5
 
-# Where starting workers keeps the loop longer, no more are started within the epoch.
+# Where starting workers keeps the loop longer, no more are started.
 _TOO_LONG = 1.0
 
 
@@ -119,6 +119,8 @@ class WorkersIterator(Counted, Bookkeeping):
         self._steering: Steering | None = loader._steering
         if not loader._steering.begin(loader, self._mode, self._num_workers, self._manner):
             self._steering = None
+        elif self._steering.moves_prefetch:
+            self._budget.is_steered()
         self._fixed = self._why_fixed(loader)
         # How many workers there may ever be.
         self._most = self._num_workers
@@ -240,8 +242,8 @@ class WorkersIterator(Counted, Bookkeeping):
         if not self._pin_memory:
             # What was made while the loop was elsewhere counts, too.
             self._worker_result_queue.take_all()
-        fits = self._budget.batches() if self._budget.is_known else None
-        if steering.moves_prefetch and fits is not None and fits < steering.prefetch:
+        fits = self._budget.furthest()
+        if steering.moves_prefetch and fits is not None and fits < steering.furthest:
             steering.at_most(prefetch=fits)
         threads = [worker.pid for worker in self._workers]
         if steering.look(
@@ -275,6 +277,14 @@ class WorkersIterator(Counted, Bookkeeping):
             self._workers_num_tasks += [0] * more
         if monotonic() - began > _TOO_LONG:
             steering.at_most(workers=len(self._workers))
+
+    def _resume_workers(self) -> None:
+        # Nothing is begun meanwhile: what comes before their answers is thrown away.
+        steering, self._steering = self._steering, None
+        try:
+            super()._resume_workers()
+        finally:
+            self._steering = steering
 
     def _start_more(self, count: int) -> None:
         """Start workers until there are so many, and add their queues."""
@@ -467,7 +477,10 @@ class WorkersIterator(Counted, Bookkeeping):
             if found[0]:
                 self._arrived = found[1]
                 return found
+            looks_at = monotonic()
             self._steer()
+            # Starting workers is not what `timeout` is for.
+            deadline += monotonic() - looks_at
             timeout = deadline - monotonic()
             if timeout <= 0:
                 return found
