@@ -644,6 +644,19 @@ def test_it_works_under_torchrun_and_one_rank_speaks(doctor):
     assert json.loads(out)["bottleneck"] in NAMES
 
 
+def test_ranks_try_the_same_change(doctor):
+    ranks = ["--nproc-per-node", "2", "--rdzv-endpoint", "localhost:0", "--rdzv-backend", "c10d"]
+    code, out, err = doctor(
+        DISTRIBUTED.replace("num_workers=2", "num_workers=1"),
+        *("--json", "--try", "--seconds", "1"),
+        before=["-m", "torch.distributed.run", *ranks],
+    )
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["change"]["settings"] == told["tried"]["settings"]
+    assert told["tried"]["gain"] == told["tried"]["before"] / told["tried"]["after"]
+
+
 # ---- what is made of what was seen
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from datetime import timedelta
 from typing import Any
 
@@ -57,9 +58,16 @@ def agreed(settings: dict[str, Any], seconds: float) -> dict[str, Any]:
         timeout=timedelta(seconds=seconds),
     )
     if is_first():
-        store.set(_KEY, json.dumps(settings))
-    chosen: dict[str, Any] = json.loads(store.get(_KEY))
-    # What the ranks leave in the store is of an attempt; the second run is another one.
-    attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    os.environ["TORCHELASTIC_RESTART_COUNT"] = str(attempt + 1)
+        store.set(_KEY, json.dumps([settings, _free_port()]))
+    chosen: dict[str, Any]
+    chosen, port = json.loads(store.get(_KEY))
+    # In torchrun's store ranks would find the addresses of the first run's, which are gone. So the
+    # second run has a store of its own, by the first rank.
+    os.environ |= {"MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "False"}
     return chosen
+
+
+def _free_port() -> int:
+    with socket.socket() as some:
+        some.bind(("", 0))
+        return int(some.getsockname()[1])
