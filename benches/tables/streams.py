@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import feedline
+import feedline.torch
 from feedline.measure import Outcome
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class Stream:
 
     def _ahead(self) -> int:
         """How many batches may lie ready."""
-        if isinstance(self.loader, feedline.Loader) or hasattr(self.loader, "_diary"):
-            return 2 + int(self.loader.stats()["prefetch"])  # type: ignore[union-attr]
+        if isinstance(self.loader, feedline.Loader | feedline.torch.DataLoader):
+            return 2 + int(self.loader.stats()["prefetch"])
         workers: int = getattr(self.loader, "num_workers", 0)
         return 2 + workers * (getattr(self.loader, "prefetch_factor", None) or 0)
 
