@@ -15,8 +15,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import ray
-from ray.exceptions import RayActorError, RayError, TaskCancelledError
+from ray.exceptions import (
+    ActorPlacementGroupRemoved,
+    ActorUnschedulableError,
+    RayError,
+    RayTaskError,
+    RuntimeEnvSetupError,
+)
 
+from feedline.errors import FeedlineError
 from feedline.ray.actor import LoaderActor, Making
 from feedline.ray.ledger import Ledger
 from feedline.ray.scaling import Scaling
@@ -33,6 +40,16 @@ _TICK = 0.25
 _PATIENCE = 5.0
 #: A desk that jobs share by name ends so many seconds after the last reader.
 _LINGERS = 10.0
+#: An actor that died before it was ready is replaced after so many seconds.
+_REST = 1.0
+#: What would befall every other actor as well.
+_REFUSED = (
+    RuntimeEnvSetupError,
+    ActorUnschedulableError,
+    ActorPlacementGroupRemoved,
+    # The class itself cannot be had there.
+    RayTaskError,
+)
 #: Where named desks are.
 NAMESPACE = "feedline"
 
@@ -154,10 +171,16 @@ class Desk:
         self._waiters: dict[BatchName, set[asyncio.Event]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = {"deaths": 0, "replaced": 0, "added": 0, "removed": 0, "made_twice": 0}
-        self._failure: BaseException | None = None
-        self._ticking = False
+        # Why there is no actor and will be none, if that is so.
+        self._failure: FeedlineError | None = None
+        # Whether there ever was one: then what befalls another need not befall all.
+        self._started = False
+        # What befell the last that was never ready.
+        self._refused = ""
         # When there was a reader last.
         self._asked = time.monotonic()
+        # One that jobs share has to end though nobody ever joins it.
+        self._begin(self._tick())
 
     # ---- asked by readers
 
@@ -177,14 +200,13 @@ class Desk:
         if self._parcel is None:
             # The job that brings it may end first.
             shared = self._setup.name is not None
-            self._parcel = ray.put(await parcel[0]) if shared else parcel[0]
+            brought = ray.put(await parcel[0]) if shared else parcel[0]
+            if self._parcel is None:
+                self._parcel = brought
+                for _ in range(self._scaling.wanted):
+                    self._hire()
         self._ledger.join(reader, course, rank, epoch, number, time.monotonic())
         self._wake()
-        if not self._ticking:
-            self._ticking = True
-            self._begin(self._tick())
-            for _ in range(self._scaling.wanted):
-                self._hire()
         self._pump()
 
     async def leave(self, reader: str) -> None:
@@ -202,8 +224,8 @@ class Desk:
         waited: float,
         *,
         lost: bool = False,
-    ) -> Delivery | Literal["join", "ask again"]:
-        """Return a batch when it is made, or what the reader has to do now."""
+    ) -> Delivery | FeedlineError | Literal["join", "ask again"]:
+        """Return a batch when it is made, or what the reader has to do now, or to raise."""
         self._scaling.waited(waited)
         if lost and self._ledger.knows(reader, time.monotonic()):
             self._ledger.lost(reader, epoch, number)
@@ -216,7 +238,7 @@ class Desk:
                 self._pump()
                 return found
             if self._failure is not None:
-                raise self._failure
+                return self._failure
             name = self._ledger.name(reader, epoch, number)
             changed = asyncio.Event()
             waiters = self._waiters.setdefault(name, set())
@@ -276,7 +298,10 @@ class Desk:
         hand = self._hands.get(actor)
         if hand is None or not hand.ready:
             return "It is not there any more."
-        told: str = await hand.handle.explain.remote()
+        try:
+            told: str = await hand.handle.explain.remote()
+        except RayError:
+            return "It has just died."
         return told
 
     async def waiting_for(self) -> str:
@@ -288,10 +313,11 @@ class Desk:
             room = ", ".join(
                 f"{available.get(name, 0.0):g} of {total.get(name, 0.0):g} {name}" for name in each
             )
+            died = f"; the last one died: {self._refused}" if self._refused else ""
             return (
                 f"no loader actor has started yet: {self._scaling.wanted} are wanted with {each} "
                 f"each, and the cluster has {room} free; add nodes, or ask for less by "
-                "num_loaders= and num_cpus="
+                f"num_loaders= and num_cpus={died}"
             )
         busy = sum(hand.busy > 0 for hand in self._hands.values())
         several = self._setup.name is not None and len(self._ledger) > 1
@@ -304,8 +330,8 @@ class Desk:
 
     # ---- actors
 
-    def _hire(self, *, spare: bool = False, replaces: bool = False) -> None:
-        """Start a loader actor."""
+    def _hire(self, *, spare: bool = False, replaces: bool = False) -> bool:
+        """Start a loader actor; whether Ray takes the order."""
         name = f"spare-{next(self._names)}" if spare else f"loader-{next(self._names)}"
         options = {
             "scheduling_strategy": "SPREAD",
@@ -316,24 +342,43 @@ class Desk:
         if spare:
             # It works while the processors of the one that died are free.
             options["num_cpus"] = 0
-        handle = (
-            ray.remote(LoaderActor).options(**options).remote(self._parcel, self._setup.workers)
-        )
+        try:
+            handle = (
+                ray.remote(LoaderActor).options(**options).remote(self._parcel, self._setup.workers)
+            )
+        except Exception as error:
+            # Such as a placement group in which it has no room.
+            self._refuse(error, always=True)
+            return False
         self._hands[name] = _Hand(handle, time.monotonic(), spare=spare, replaces=replaces)
         self._begin(self._welcome(name))
+        return True
+
+    def _refuse(self, error: Exception, *, always: bool) -> None:
+        """Take note of why an actor was never ready; whether it is always so, if none ever was."""
+        self._refused = str(error)
+        if always and not self._started:
+            self._failure = FeedlineError(f"loader actors cannot start: {error}")
+            self._wake()
 
     async def _welcome(self, name: str) -> None:
         """Wait until an actor is there, and then until it has died, though it may be idle."""
         hand = self._hands[name]
         try:
             hand.about = await hand.handle.about.remote()
-            hand.ready = True
+            hand.ready = self._started = True
             self._pump()
             await hand.handle.stay.remote()
-        except RayActorError as error:
-            self._bury(name, error)
+        except RayError as error:
+            # Ray has many names for a death: no memory, a node that is gone, a lost connection.
+            if name in self._hands and not hand.ready:
+                raised = getattr(error, "actor_init_failed", False)
+                self._refuse(error, always=raised or isinstance(error, _REFUSED))
+                # What dies at once may do so again and again.
+                await asyncio.sleep(_REST)
+            self._bury(name)
 
-    def _bury(self, name: str, error: RayError | None = None) -> None:
+    def _bury(self, name: str) -> None:
         """Take note of an actor's death, once, and replace it."""
         hand = self._hands.pop(name, None)
         if hand is None:
@@ -342,20 +387,9 @@ class Desk:
         ray.kill(hand.handle)
         self._count["deaths"] += 1
         self._ledger.died(name)
-        cause = getattr(error, "cause", None)
-        if not hand.ready and cause is not None:
-            # Its constructor raised: so would every other's.
-            self._failure = cause
-        if not hand.ready and self._failure is None and error is not None:
-            text = str(error)
-            if "creation task" in text or "__init__" in text:
-                self._failure = error
         missing = not hand.spare and len(self._staying()) < self._scaling.wanted
-        if self._failure is None and missing:
+        if self._failure is None and missing and self._hire(replaces=True):
             self._count["replaced"] += 1
-            self._hire(replaces=True)
-        if self._failure is not None:
-            self._wake()
         self._pump()
 
     async def _make(self, name: str, batch_name: BatchName) -> None:
@@ -368,11 +402,11 @@ class Desk:
         told, batch = hand.handle.make.options(num_returns=2).remote(order)
         try:
             making = await told
-        except RayActorError as error:
-            self._bury(name, error)
-            return
-        except RayError as error:
+        except RayTaskError as error:
             making = Making(error=error)
+        except RayError:
+            self._bury(name)
+            return
         hand.busy -= 1
         hand.made += 1
         hand.seconds += making.seconds
@@ -443,7 +477,7 @@ class Desk:
         """Look after what is overdue, and after the number of actors."""
         while True:
             await asyncio.sleep(_TICK)
-            with contextlib.suppress(TaskCancelledError):
+            with contextlib.suppress(RayError):
                 self._look()
 
     def _look(self) -> None:
@@ -471,9 +505,8 @@ class Desk:
         """Start or end actors until there are as many as are wanted."""
         if self._parcel is None or self._failure is not None:
             return
-        while len(staying := self._staying()) < self._scaling.wanted:
+        while len(self._staying()) < self._scaling.wanted and self._hire():
             self._count["added"] += 1
-            self._hire()
         while len(staying := self._staying()) > self._scaling.wanted:
             self._count["removed"] += 1
             # Rather one that has not even started.

@@ -16,6 +16,7 @@ from ray.exceptions import (
     RayTaskError,
 )
 
+from feedline.errors import FeedlineError
 from feedline.ray.output import copied
 
 if TYPE_CHECKING:
@@ -45,13 +46,13 @@ class _Stopped(Exception):  # noqa: N818 - reads as what happened
 
 
 class Received:
-    """A batch that has arrived, or what was raised in its place."""
+    """A batch that has arrived, or the error of a batch that cannot be made."""
 
-    def __init__(self, place: tuple[int, int], delivery: Delivery | None, batch: Any) -> None:  # noqa: ANN401 - what iteration yields
+    def __init__(self, place: tuple[int, int], delivery: Delivery, batch: Any) -> None:  # noqa: ANN401 - what iteration yields
         self.place = place
         self.batch = batch
-        self.error = batch if delivery is None else delivery.making.error
-        self.errors = [] if delivery is None else delivery.making.errors
+        self.error = delivery.making.error
+        self.errors = delivery.making.errors
 
 
 class Reader:
@@ -96,21 +97,28 @@ class Reader:
         self._received: collections.deque[Received] = collections.deque()
         self._changed = threading.Condition()
         self._closed = False
+        # What has ended the thread, and is no batch's.
+        self._error: BaseException | None = None
         self._waited = 0.0
         self._thread = threading.Thread(target=self._run, name="feedline-ray", daemon=True)
         self._thread.start()
 
     def take(self, timeout: float | None) -> Received | None:
-        """Return the next batch; `None` if it takes longer than so many seconds."""
+        """Return the next batch; `None` if it takes longer than so many seconds.
+
+        What no batch is to blame for is raised whenever a batch is wanted after it.
+        """
         begin = time.perf_counter()
         with self._changed:
-            self._changed.wait_for(lambda: self._received, timeout)
+            self._changed.wait_for(lambda: self._received or self._error is not None, timeout)
             # Counted where nothing came, too: the desk adds actors by it.
             self._waited += time.perf_counter() - begin
-            if not self._received:
-                return None
-            self._changed.notify_all()
-            return self._received.popleft()
+            if self._received:
+                self._changed.notify_all()
+                return self._received.popleft()
+            if self._error is not None:
+                raise self._error
+            return None
 
     def close(self) -> None:
         """End the thread, and tell the desk."""
@@ -130,7 +138,9 @@ class Reader:
         except _Stopped:
             return
         except BaseException as error:
-            self._put(Received(self._next, None, error))
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
 
     def _receive(self) -> None:
         self._join()
@@ -144,11 +154,13 @@ class Reader:
                 return
             place, answer = asked.popleft()
             try:
-                delivery = self._answered(place, answer)
-                batch = self._fetched(place, delivery)
+                delivery, batch = self._fetched(place, self._answered(place, answer))
                 if self._copies:
                     batch = copied(batch)
-            except (_Unknown, ActorUnavailableError, ActorDiedError) as error:
+            except (_Unknown, RayError) as error:
+                # What the desk itself has raised is often of its kind, and of another's as well.
+                if isinstance(error, RayTaskError):
+                    raise
                 if isinstance(error, ActorDiedError) and self._again is None:
                     raise
                 # A desk that was started again knows nobody.
@@ -168,6 +180,8 @@ class Reader:
         while not self._closed:
             try:
                 ray.get(self._desk.join.remote(*who, *self._next, [self._parcel]))
+            except RayTaskError:
+                raise
             except ActorUnavailableError:
                 time.sleep(_AGAIN)
             except ActorDiedError:
@@ -195,30 +209,36 @@ class Reader:
                 answer = self._ask(place)
             elif said == "join":
                 raise _Unknown
+            elif isinstance(said, FeedlineError):
+                raise said
             else:
                 delivery: Delivery = said
                 return delivery
         raise _Stopped
 
-    def _fetched(self, place: tuple[int, int], delivery: Delivery) -> Any:  # noqa: ANN401 - a batch
+    def _fetched(self, place: tuple[int, int], delivery: Delivery) -> tuple[Delivery, Any]:
         """Return the batch itself, from wherever it is; made again if it cannot be had."""
-        if delivery.making.error is not None:
-            return None
-        references, patience = [delivery.batch], _ARRIVAL
+        references: list[Any] = []
+        patience = _ARRIVAL
         while True:
+            error = delivery.making.error
+            if isinstance(error, RayError):
+                # It was made, or not even begun, and could not be handed over.
+                raise error
+            if error is not None:
+                return delivery, None
+            references.append(delivery.batch)
             arrived, _ = ray.wait(references, timeout=patience)
             for reference in arrived:
                 try:
-                    return ray.get(reference)
+                    return delivery, ray.get(reference)
                 except RayTaskError:
                     raise
                 except RayError:
+                    # It was lost, as with the node where it lay.
                     references.remove(reference)
             patience *= 2
-            again = self._answered(place, self._ask(place, lost=True))
-            if again.making.error is not None:
-                raise again.making.error
-            references.append(again.batch)
+            delivery = self._answered(place, self._ask(place, lost=True))
 
     def _has_room(self) -> bool:
         return self._closed or not self._received

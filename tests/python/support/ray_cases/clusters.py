@@ -286,8 +286,100 @@ def test_a_pipeline_that_cannot_be_made_there_raises_what_it_raised(ours, tmp_pa
     source = feedline.npy(tmp_path / "rows.npy")
     (tmp_path / "rows.npy").unlink()
     loader = ours(source)
-    with pytest.raises(Exception, match=r"rows\.npy"):
+    with pytest.raises(feedline.errors.FeedlineError, match=r"rows\.npy"):
         next(iter(loader))
+
+
+@pytest.mark.parametrize("refused", ["node", "group", "archive"])
+def test_what_ray_refuses_is_an_error_in_its_own_words_whenever_a_batch_is_wanted(refused, ours):
+    import ray
+    from ray.util.scheduling_strategies import (
+        NodeAffinitySchedulingStrategy,
+        PlacementGroupSchedulingStrategy,
+    )
+
+    group = ray.util.placement_group([{"CPU": 0.1}])
+    nowhere = NodeAffinitySchedulingStrategy("ab" * 28, soft=False)
+    options, words = {
+        "node": ({"scheduling_strategy": nowhere}, "not schedulable"),
+        "group": ({"scheduling_strategy": PlacementGroupSchedulingStrategy(group)}, "cannot fit"),
+        "archive": ({"runtime_env": {"working_dir": "file:///nonexistent.zip"}}, "runtime env"),
+    }[refused]
+    loader = ours(actor_options=options)
+    steps = iter(loader)
+    for _ in range(2):
+        with pytest.raises(feedline.errors.FeedlineError, match=f"cannot start.*{words}"):
+            next(steps)
+    assert loader.state_dict() == alone().state_dict()
+    ray.util.remove_placement_group(group)
+
+
+def test_an_actor_that_ray_itself_would_restart_is_replaced_all_the_same(ours):
+    loader, got = ours(num_loaders=2, actor_options={"max_restarts": -1}), []
+    for batch in loader:
+        got.append(batch)
+        if len(got) == 4:
+            os.kill(of(loader, "ready")[0]["pid"], signal.SIGKILL)
+    same(got, list(alone()))
+
+
+def test_the_end_of_the_desk_is_told_whenever_a_batch_is_wanted_and_takes_no_place(ours):
+    import ray
+
+    loader = ours()
+    steps = iter(loader)
+    got = [next(steps)]
+    ray.kill(loader._desk)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        got += iter(lambda: next(steps), None)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        next(steps)
+    assert loader.state_dict()["batch"] == len(got)
+    same(got, list(alone())[: len(got)])
+
+
+@pytest.mark.parametrize("then", ["made", "failing"])
+def test_a_batch_that_is_lost_is_made_again_and_may_fail_like_any_other(then, ours, tmp_path):
+    import ray
+
+    flag = tmp_path / "failing"
+
+    def fragile(x, y):
+        if flag.exists():
+            raise ValueError("fragile")
+        return x, y
+
+    @ray.remote(num_cpus=0)
+    class Owner:
+        def own(self):
+            return [ray.put(np.zeros(1_000_000))]
+
+    owner = Owner.remote()
+    (lost,) = ray.get(owner.own.remote())
+    ray.kill(owner)
+
+    def lose(desk, lost):
+        # Its reader has not asked for it yet.
+        for name, batch in desk._ledger.batches.items():
+            if name.number == 5 and batch.made:
+                batch.content.batch = lost[0]
+                return True
+        return False
+
+    loader = ours(pipeline().map(fragile), batch_size=25, epochs=1)
+    steps = iter(loader)
+    while not ray.get(loader._desk.__ray_call__.remote(lose, [lost])):
+        time.sleep(0.05)
+    if then == "failing":
+        flag.touch()
+    got = [next(steps) for _ in range(5)]
+    if then == "failing":
+        with pytest.raises(feedline.errors.SampleError, match="fragile"):
+            next(steps)
+    got += steps
+    same(got, list(alone(batch_size=25))[: len(got)])
+    assert (len(got), loader.epoch) == (6 if then == "made" else 5, 1)
+    assert loader.stats()["made_again"] == 1
 
 
 def test_what_cannot_travel_is_an_error_that_names_the_pipeline_and_the_cause():
