@@ -82,8 +82,22 @@ class Course:
         return cls(tuple(state.items()))
 
     def for_world(self, world_size: int) -> Course:
-        """Return the same for another number of ranks, from the first epoch on."""
-        return Course(self.state, world_size)
+        """Return the same for another number of ranks, from the first epoch on.
+
+        Raises
+        ------
+        ValueError
+            If an epoch has no batch for so many, as of a loader in one process.
+        """
+        course = Course(self.state, world_size)
+        if course.batches(0) == 0:
+            msg = (
+                f"{self.plan['places']} samples do not fill one batch of "
+                f"{self.plan['batch_size']} on each of {world_size} ranks, so dropping the rest "
+                "leaves nothing; pass a smaller batch size, or drop_last=False"
+            )
+            raise ValueError(msg)
+        return course
 
     @functools.cached_property
     def plan(self) -> dict[str, Any]:

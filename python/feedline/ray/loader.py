@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 import ray
-from ray.exceptions import ActorDiedError, RayError
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 import feedline
 from feedline import ranks
@@ -45,6 +45,9 @@ __all__ = ["Loader"]
 
 #: After so many seconds without a batch the loader says what it waits for.
 _SAYS_SO = 10.0
+
+#: Seconds in which the desk says what a batch is waited for; one that is stopped never does.
+_ANSWERS = 5.0
 
 #: Seconds between two attempts to find a desk that jobs share.
 _AGAIN = 0.1
@@ -190,6 +193,8 @@ class Loader(Generic[Batch]):
             ray.init()
         self._epochs = epochs
         self._course = Course.of(plan.state_dict())
+        if self._share is not None:
+            self._course.for_world(self._share.world_size)
         self._about = repr(pipeline)
         settings = plan._settings | {"io_workers": whole("io_workers", io_workers, 0, 4096)}
         # The plan says where epochs end; an actor may be asked for any of them.
@@ -217,11 +222,13 @@ class Loader(Generic[Batch]):
         self._begin()
         self._is_owner = True
 
-    def _asked(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - what the desk says
+    def _asked(self, method: str, *arguments: object, timeout: float | None = None) -> Any:  # noqa: ANN401 - what the desk says
         """Return the desk's answer; one that jobs share may have to be started again."""
         while True:
             try:
-                return ray.get(getattr(self._desk, method).remote(*arguments))
+                return ray.get(getattr(self._desk, method).remote(*arguments), timeout=timeout)
+            except RayTaskError:
+                raise
             except ActorDiedError:
                 if self._setup.name is None:
                     raise
@@ -318,10 +325,16 @@ class Loader(Generic[Batch]):
         -------
         Loader
             At the place where this one is.
+
+        Raises
+        ------
+        ValueError
+            If an epoch has no batch for so many ranks.
         """
         copy: Loader[Batch] = Loader.__new__(Loader)
         copy.__setstate__(self.__getstate__())
         copy._share = ranks.given(rank, world_size)
+        copy._course.for_world(world_size)
         return copy
 
     @property
@@ -481,7 +494,7 @@ class Loader(Generic[Batch]):
     def _complain(self) -> None:
         """Say what a batch is waited for."""
         try:
-            what = self._asked("waiting_for")
+            what = self._asked("waiting_for", timeout=_ANSWERS)
         except RayError as error:
             what = f"the desk, the actor that gives out the orders, does not answer ({error})"
         if self._timeout is not None:

@@ -281,6 +281,43 @@ def test_a_cluster_without_room_is_an_error_that_says_what_was_waited_for(ours):
         next(iter(loader))
 
 
+def test_a_desk_that_does_not_answer_is_an_error_that_says_so(ours, monkeypatch):
+    import ray
+    from feedline.ray import loader as module
+
+    monkeypatch.setattr(module, "_ANSWERS", 0.5)
+    loader = ours(timeout=1.0)
+    desk = ray.get(loader._desk.__ray_call__.remote(lambda _: os.getpid()))
+    os.kill(desk, signal.SIGSTOP)
+    with pytest.raises(TimeoutError, match="the desk.*does not answer"):
+        next(iter(loader))
+    os.kill(desk, signal.SIGCONT)
+
+
+def test_an_epoch_without_a_batch_for_each_rank_is_refused_as_without_ray(ours):
+    source = feedline.arrays(np.arange(10))
+    settings = {"batch_size": 6, "drop_last": True}
+    words = "10 samples do not fill one batch of 6 on each of 2 ranks"
+    loader = ours(source, **settings)
+    assert len(loader) == 1
+    for refused in (
+        lambda: alone(source, rank=0, world_size=2, **settings),
+        lambda: ours(source, rank=0, world_size=2, **settings),
+        lambda: loader.for_rank(0, 2),
+    ):
+        with pytest.raises(ValueError, match=words):
+            refused()
+
+
+def test_an_epoch_without_a_batch_for_ranks_that_are_found_later_is_refused(ours, monkeypatch):
+    loader = ours(feedline.arrays(np.arange(10)), batch_size=6, drop_last=True)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for asked in (len, iter, lambda loader: loader.state_dict()):
+        with pytest.raises(ValueError, match="do not fill one batch of 6 on each of 2 ranks"):
+            asked(loader)
+
+
 def test_a_pipeline_that_cannot_be_made_there_raises_what_it_raised(ours, tmp_path):
     np.save(tmp_path / "rows.npy", np.arange(10))
     source = feedline.npy(tmp_path / "rows.npy")
