@@ -20,6 +20,7 @@ from feedline.errors import SampleError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from feedline._feedline import Measures
     from feedline.pipeline import Pipeline
     from feedline.ray.course import Order
 
@@ -77,13 +78,20 @@ class LoaderActor:
         What `packed` returned.
     workers
         Threads of each of the engine's loaders.
+    kept
+        How many loaders that are ranks of several are kept for later. Only epochs that repeat their
+        start want those, and each rank wants its own.
     """
 
-    def __init__(self, parcel: list[Any], workers: int) -> None:
+    def __init__(self, parcel: list[Any], workers: int, kept: int) -> None:
         self._pipeline, self._settings = unpacked(parcel, workers)
         self._lock = threading.Lock()
-        self._idle: dict[tuple[int, int], list[NativeLoader]] = {}
+        self._kept = kept
+        # Those that make nothing now, with what they are; the one that was used last comes last.
+        self._idle: list[tuple[tuple[int, int], NativeLoader]] = []
         self._native: list[NativeLoader] = []
+        # What was measured of those that are gone.
+        self._gone: list[Measures] = []
 
     def about(self) -> dict[str, Any]:
         """Say where it runs."""
@@ -111,30 +119,45 @@ class LoaderActor:
         for told in (making.error, *making.errors):
             if isinstance(told, SampleError) and told.position >= 0:
                 told.position += order.first
-        with self._lock:
-            self._idle[order.rank, order.world_size].append(native)
+        self._give_back((order.rank, order.world_size), native)
         making.seconds = time.perf_counter() - begin
         return making, batch
 
     def explain(self) -> str:
         """Say where the time goes, in plain words."""
         with self._lock:
-            measures = [native.measures() for native in self._native]
+            measures = [*self._gone, *(native.measures() for native in self._native)]
         if not measures:
             return "It has made no batch yet."
         return functools.reduce(lambda earlier, later: earlier.plus(later), measures).explain()
 
     def _take(self, rank: int, world_size: int) -> NativeLoader:
         """Return a loader that makes nothing now."""
+        share = (rank, world_size)
         with self._lock:
-            idle = self._idle.setdefault((rank, world_size), [])
-            if idle:
-                return idle.pop()
+            for entry in reversed(self._idle):
+                if entry[0] == share:
+                    self._idle.remove(entry)
+                    return entry[1]
         settings = self._settings | {"rank": rank, "world_size": world_size}
         native = NativeLoader(self._pipeline._source, self._pipeline._named, "numpy", settings)
         with self._lock:
             self._native.append(native)
         return native
+
+    def _give_back(self, share: tuple[int, int], native: NativeLoader) -> None:
+        """Keep a loader for later, and end the rank of several that was unused for longest."""
+        with self._lock:
+            self._idle.append((share, native))
+            others = [entry for entry in self._idle if entry[0] != (0, 1)]
+            if len(others) <= self._kept:
+                return
+            self._idle.remove(others[0])
+            _, old = others[0]
+            self._native.remove(old)
+            measures = [*self._gone, old.measures()]
+            self._gone = [functools.reduce(lambda one, other: one.plus(other), measures)]
+        old.close()
 
 
 def nbytes(batch: Any) -> int:  # noqa: ANN401 - arrays in tuples, dicts and lists

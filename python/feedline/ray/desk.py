@@ -344,7 +344,9 @@ class Desk:
             options["num_cpus"] = 0
         try:
             handle = (
-                ray.remote(LoaderActor).options(**options).remote(self._parcel, self._setup.workers)
+                ray.remote(LoaderActor)
+                .options(**options)
+                .remote(self._parcel, self._setup.workers, self._setup.prefetch)
             )
         except Exception as error:
             # Such as a placement group in which it has no room.

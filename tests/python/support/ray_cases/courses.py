@@ -117,3 +117,23 @@ def test_a_state_that_does_not_fit_says_what_differs():
     assert course.resumed(other, force=True)[1:] == (0, 0)
     with pytest.raises(StateError, match="no state of a feedline loader"):
         course.resumed({"version": 1}, force=False)
+
+
+def test_an_actor_keeps_few_engines_that_are_ranks_of_several():
+    from feedline.ray.actor import LoaderActor, packed
+
+    settings = {"pad_last": True}
+    described = loader(settings)._settings | {"io_workers": 0}
+    described.pop("epochs", None)
+    actor = LoaderActor(packed(pipeline(), described), 1, 2)
+    course = course_of(settings, 8)
+    for _ in range(2):
+        for rank in range(8):
+            for number in range(course.batches(0)):
+                order = course.order(0, number, rank)
+                making, batch = actor.make(order)
+                assert making.error is None
+                assert alike(batch, made(settings, order))
+    # One for what all ranks have alike, and two for ranks that repeat the start.
+    assert len(actor._native) == len(actor._idle) == 3
+    assert "32 batches" in actor.explain()
