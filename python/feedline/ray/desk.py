@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import itertools
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import ray
 from ray.exceptions import (
@@ -96,12 +96,28 @@ class Setup:
             options["lifetime"] = "detached"
         return ray.remote(Desk).options(**options).remote(self)
 
+    def found(self) -> Any:  # noqa: ANN401 - Ray's handle
+        """Return the desk that jobs share by this name, if one is there."""
+        try:
+            return ray.get_actor(self.name, NAMESPACE)
+        except ValueError:
+            return None
+
+    def refusal(self, differing: str) -> ValueError:
+        """Return the error for a job that has other settings than the desk it would share."""
+        return ValueError(
+            f"jobs share the actors of name={self.name!r}, and {differing}; pass the same, or "
+            "another name"
+        )
+
     def differing(self, other: Setup) -> str:
         """Say in which settings another one differs, or nothing."""
         here, there = (
             {
                 "num_loaders or autoscale": setup.loaders,
-                "num_cpus or actor_options": setup.options,
+                "num_cpus or actor_options": {
+                    name: _comparable(option) for name, option in setup.options.items()
+                },
                 "prefetch": setup.prefetch,
                 "epochs": setup.epochs,
                 **setup.agreed,
@@ -115,6 +131,13 @@ class Setup:
         )
 
 
+def _comparable(option: Any) -> Any:  # noqa: ANN401 - whatever Ray takes
+    """Return an option as something that is the same in another process."""
+    if cast("Any", type(option)).__eq__ is object.__eq__ and hasattr(option, "__dict__"):
+        return f"{type(option).__name__} {vars(option)}"
+    return option
+
+
 @dataclass
 class Delivery:
     """What a reader gets when it asks."""
@@ -122,6 +145,10 @@ class Delivery:
     # A reference to the batch, which is fetched by the reader.
     batch: Any
     making: Making
+    # Whether another reader may read it where it lies.
+    shared: bool = False
+    # How many actors were asked for last, see `Desk.scale`.
+    scaled: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass
@@ -167,6 +194,7 @@ class Desk:
         self._hands: dict[str, _Hand] = {}
         self._names = itertools.count()
         self._scaling = Scaling(*setup.loaders)
+        self._scaled = (0, *setup.loaders)
         # Questions that have no answer yet, by batch.
         self._waiters: dict[BatchName, set[asyncio.Event]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -191,12 +219,19 @@ class Desk:
         rank: int,
         epoch: int,
         number: int,
+        setup: Setup,
         parcel: list[Any],
-    ) -> None:
+        scaled: tuple[int, int, int],
+    ) -> str:
         """Let a reader begin at a batch; it may join again anywhere.
 
-        `parcel` has the reference to what `packed` returned.
+        `parcel` has the reference to what `packed` returned, `scaled` what the reader knows of
+        `scale`. Where the reader's job has other settings than the desk, that is returned.
         """
+        # It may have found another desk than the one it was made with.
+        if self._setup.name is not None and (differing := self._setup.differing(setup)):
+            return differing
+        self._have(scaled)
         if self._parcel is None:
             # The job that brings it may end first.
             shared = self._setup.name is not None
@@ -208,6 +243,7 @@ class Desk:
         self._ledger.join(reader, course, rank, epoch, number, time.monotonic())
         self._wake()
         self._pump()
+        return ""
 
     async def leave(self, reader: str) -> None:
         """Keep nothing for a reader any more."""
@@ -236,7 +272,8 @@ class Desk:
             found: Delivery | None = self._ledger.ask(reader, epoch, number, done, now)
             if found is not None:
                 self._pump()
-                return found
+                shared = self._setup.name is not None or self._ledger.has_fellows(reader)
+                return replace(found, shared=shared, scaled=self._scaled)
             if self._failure is not None:
                 return self._failure
             name = self._ledger.name(reader, epoch, number)
@@ -255,8 +292,21 @@ class Desk:
         """Take note that a reader is there, though it wants nothing now."""
         self._ledger.knows(reader, time.monotonic())
 
-    async def scale(self, least: int, most: int) -> None:
-        """Have another number of actors from now on."""
+    async def scale(self, times: int, least: int, most: int) -> tuple[int, int, int]:
+        """Have another number of actors from now on.
+
+        What is returned says how many `times` that was asked for, and how many there are to be.
+        Readers keep it: a desk that is started again has it from them.
+        """
+        self._have((max(times, self._scaled[0] + 1), least, most))
+        return self._scaled
+
+    def _have(self, scaled: tuple[int, int, int]) -> None:
+        """Have so many actors, unless other numbers were asked for later."""
+        if scaled[0] <= self._scaled[0]:
+            return
+        self._scaled = scaled
+        _, least, most = scaled
         self._scaling.between(least, most)
         self._ledger.ahead = _ahead(self._setup.prefetch, most)
         self._fit()

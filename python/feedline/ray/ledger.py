@@ -148,6 +148,10 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._readers)
 
+    def has_fellows(self, reader: str) -> bool:
+        """Whether others read the same batches."""
+        return any(True for _ in self._fellows(self._readers[reader]))
+
     def ask(self, reader: str, epoch: int, number: int, done: tuple[int, int], now: float) -> Any:  # noqa: ANN401 - what the actor returned
         """Return what a reader wants if it is made, after it has all before `done`."""
         this = self._readers[reader]

@@ -21,7 +21,7 @@ from feedline.ray.course import Course
 from feedline.ray.desk import Setup
 from feedline.ray.output import as_output
 from feedline.ray.reader import Reader
-from feedline.ray.report import slow_actor, verdict
+from feedline.ray.report import nobody, slow_actor, verdict
 from feedline.ray.settings import check, default_memory, loaders, options, shared_name
 
 if TYPE_CHECKING:
@@ -217,13 +217,14 @@ class Loader(Generic[Batch]):
         if name is not None:
             self._agree()
         self._parcel = ray.put(parcel)
+        self._scaled = (0, *number)
         self._job = uuid.uuid4().hex
         self._place = (0, 0)
         self._begin()
         self._is_owner = True
 
     def _asked(self, method: str, *arguments: object, timeout: float | None = None) -> Any:  # noqa: ANN401 - what the desk says
-        """Return the desk's answer; one that jobs share may have to be started again."""
+        """Return the desk's answer; nothing if it is one that jobs share, and has ended."""
         while True:
             try:
                 return ray.get(getattr(self._desk, method).remote(*arguments), timeout=timeout)
@@ -232,17 +233,19 @@ class Loader(Generic[Batch]):
             except ActorDiedError:
                 if self._setup.name is None:
                     raise
-                time.sleep(_AGAIN)
-                self._desk = self._setup.desk()
+            time.sleep(_AGAIN)
+            # Another job may have started another.
+            desk = self._setup.found()
+            if desk is None:
+                return None
+            self._desk = desk
 
     def _agree(self) -> None:
         """Refuse to share a desk with jobs that have other settings."""
-        if differing := self._asked("differing", self._setup):
-            msg = (
-                f"jobs share the actors of name={self._setup.name!r}, and {differing}; pass the "
-                "same, or another name"
-            )
-            raise ValueError(msg)
+        while (differing := self._asked("differing", self._setup)) is None:
+            self._desk = self._setup.desk()
+        if differing:
+            raise self._setup.refusal(differing)
 
     def _begin(self) -> None:
         self._reader: Reader | None = None
@@ -294,22 +297,22 @@ class Loader(Generic[Batch]):
         if self._course != course:
             self._stop()
         self._course, self._place = course, place
-        if self._reader is None:
-            name = f"{self._job}/{share.rank}/{uuid.uuid4().hex}"
-            where = (self._course, share.rank, self._place)
-            shared = self._setup.name is not None
-            self._reader = Reader(
-                self._desk,
-                self._parcel,
-                name,
-                *where,
-                self._epochs,
-                again=self._setup.desk if shared else None,
-                copies=shared and self._output == "torch",
-            )
         if self._epochs is not None and self._place[0] >= self._epochs:
             msg = f"the loader has delivered its {self._epochs} epochs; epochs= says how many"
             raise Closed(msg)
+        if self._reader is None:
+            name = f"{self._job}/{share.rank}/{uuid.uuid4().hex}"
+            self._reader = Reader(
+                self._desk,
+                self._setup,
+                self._parcel,
+                name,
+                self._course,
+                share.rank,
+                self._place,
+                self._scaled,
+                writes=self._output == "torch",
+            )
         self._iterator = _Epoch(self, self._place[0])
         return cast("Iterator[Batch]", self._iterator)
 
@@ -393,7 +396,7 @@ class Loader(Generic[Batch]):
             ``batches`` and ``seconds_waited`` of this rank; ``actors``, one by one; how many died,
             were replaced, added and taken away; ``bytes_under_way``.
         """
-        stats: RayStats = self._asked("stats")
+        stats: RayStats = self._asked("stats") or nobody(self._setup.memory)
         stats["batches"], stats["seconds_waited"] = self._delivered, self._waited
         stats["seconds"] = 0.0 if self._begun is None else time.perf_counter() - self._begun
         return stats
@@ -411,7 +414,11 @@ class Loader(Generic[Batch]):
         """
         if isinstance(num_loaders, int):
             num_loaders = loaders(num_loaders, None)
-        self._asked("scale", *loaders(1, num_loaders))
+        asked = loaders(1, num_loaders)
+        known = self._scaled if self._reader is None else max(self._scaled, self._reader.scaled)
+        # A desk that is started later has it from its readers.
+        scaled = (known[0] + 1, *asked)
+        self._scaled = self._asked("scale", *scaled) or scaled
 
     def explain(self) -> str:
         """Say in plain words who waits for whom, and name the actor that is slow.
@@ -464,6 +471,7 @@ class Loader(Generic[Batch]):
     def _stop(self) -> None:
         if self._reader is not None:
             self._reader.close()
+            self._scaled = max(self._scaled, self._reader.scaled)
             self._reader = None
 
     def _next(self, iterator: _Epoch) -> Any:  # noqa: ANN401 - what iteration yields
@@ -497,6 +505,7 @@ class Loader(Generic[Batch]):
             what = self._asked("waiting_for", timeout=_ANSWERS)
         except RayError as error:
             what = f"the desk, the actor that gives out the orders, does not answer ({error})"
+        what = what or "the desk, the actor that gives out the orders, is being started"
         if self._timeout is not None:
             msg = f"no batch in {self._timeout:g} s: {what}"
             raise TimeoutError(msg)

@@ -20,10 +20,8 @@ from feedline.errors import FeedlineError
 from feedline.ray.output import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from feedline.ray.course import Course
-    from feedline.ray.desk import Delivery
+    from feedline.ray.desk import Delivery, Setup
 
 __all__ = ["Reader", "Received"]
 
@@ -62,37 +60,36 @@ class Reader:
     ----------
     desk
         The actor.
+    setup
+        How it was made. One that jobs share is started again if it has ended.
     parcel
         The pipeline, which a desk needs that has just started.
     name
         The reader's, the same whenever the same rank of the same job reads.
     course, rank, place
         Which batches: of this rank from this epoch and number on.
-    epochs
-        How many epochs there are, if that is limited.
-    again
-        Starts another desk if this one has ended, where that may be; what reads on is no other.
-    copies
-        Whether batches are copied out of the store, because others may read them there.
+    scaled
+        What is known of `Desk.scale`.
+    writes
+        Whether batches may be written into: what others may read in the store is copied then.
     """
 
     def __init__(
         self,
         desk: Any,  # noqa: ANN401 - Ray's handle
+        setup: Setup,
         parcel: Any,  # noqa: ANN401 - a reference
         name: str,
         course: Course,
         rank: int,
         place: tuple[int, int],
-        epochs: int | None,
+        scaled: tuple[int, int, int],
         *,
-        again: Callable[[], Any] | None = None,
-        copies: bool = False,
+        writes: bool,
     ) -> None:
-        self._again, self._copies = again, copies
-        self._desk, self._parcel, self._name = desk, parcel, name
+        self._desk, self._setup, self._parcel, self._name = desk, setup, parcel, name
         self._course, self._rank = course, rank
-        self._epochs = epochs
+        self.scaled, self._writes = scaled, writes
         self._next = place
         self._received: collections.deque[Received] = collections.deque()
         self._changed = threading.Condition()
@@ -155,13 +152,13 @@ class Reader:
             place, answer = asked.popleft()
             try:
                 delivery, batch = self._fetched(place, self._answered(place, answer))
-                if self._copies:
+                if self._writes and delivery.shared:
                     batch = copied(batch)
             except (_Unknown, RayError) as error:
                 # What the desk itself has raised is often of its kind, and of another's as well.
                 if isinstance(error, RayTaskError):
                     raise
-                if isinstance(error, ActorDiedError) and self._again is None:
+                if isinstance(error, ActorDiedError) and self._setup.name is None:
                     raise
                 # A desk that was started again knows nobody.
                 self._join()
@@ -172,25 +169,28 @@ class Reader:
             self._put(Received(place, delivery, batch))
 
     def _is_over(self, place: tuple[int, int]) -> bool:
-        return self._epochs is not None and place[0] >= self._epochs
+        return self._setup.epochs is not None and place[0] >= self._setup.epochs
 
     def _join(self) -> None:
         """Join, when the desk is there; it may be about to be started again."""
         who = (self._name, self._course, self._rank)
         while not self._closed:
+            what = (self._setup, [self._parcel], self.scaled)
             try:
-                ray.get(self._desk.join.remote(*who, *self._next, [self._parcel]))
+                differing = ray.get(self._desk.join.remote(*who, *self._next, *what))
             except RayTaskError:
                 raise
             except ActorUnavailableError:
                 time.sleep(_AGAIN)
             except ActorDiedError:
                 # One that jobs share ends when nobody reads for a while.
-                if self._again is None:
+                if self._setup.name is None:
                     raise
                 time.sleep(_AGAIN)
-                self._desk = self._again()
+                self._desk = self._setup.desk()
             else:
+                if differing:
+                    raise self._setup.refusal(differing)
                 return
 
     def _ask(self, place: tuple[int, int], *, lost: bool = False) -> Any:  # noqa: ANN401 - a reference
@@ -213,6 +213,7 @@ class Reader:
                 raise said
             else:
                 delivery: Delivery = said
+                self.scaled = max(self.scaled, delivery.scaled)
                 return delivery
         raise _Stopped
 

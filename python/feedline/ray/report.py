@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TypedDict
 
-__all__ = ["ActorStats", "RayStats", "slow_actor", "verdict"]
+__all__ = ["ActorStats", "RayStats", "nobody", "slow_actor", "verdict"]
 
 #: An actor is slow that takes so many times as long for a batch as the others do, in the median,
 #: counted from so many batches on.
@@ -50,6 +50,25 @@ class RayStats(TypedDict):
     #: because one took long.
     made_again: int
     made_twice: int
+
+
+def nobody(memory: int) -> RayStats:
+    """Return the counts where nobody reads, so that there are no actors."""
+    return RayStats(
+        batches=0,
+        seconds_waited=0.0,
+        seconds=0.0,
+        actors=[],
+        readers=0,
+        bytes_under_way=0,
+        memory=memory,
+        deaths=0,
+        replaced=0,
+        added=0,
+        removed=0,
+        made_again=0,
+        made_twice=0,
+    )
 
 
 def slow_actor(stats: RayStats) -> tuple[ActorStats, float] | None:

@@ -177,8 +177,10 @@ def test_actors_and_the_desk_may_be_killed_and_nothing_is_lost(ours):
     for batch in loader:
         got.append(batch)
         if len(got) in (3, 9):
-            actors = ray.get(loader._desk.stats.remote())["actors"]
-            os.kill(next(actor["pid"] for actor in actors if "pid" in actor), signal.SIGKILL)
+            # One may have made all of these before another has started.
+            while not (actors := of(loader, "ready")):
+                time.sleep(0.05)
+            os.kill(actors[0]["pid"], signal.SIGKILL)
         if len(got) == 14:
             ray.kill(loader._desk, no_restart=False)
     same(got, list(alone()))
@@ -281,15 +283,43 @@ def test_a_cluster_without_room_is_an_error_that_says_what_was_waited_for(ours):
         next(iter(loader))
 
 
+def test_two_readers_of_the_same_share_do_not_write_into_the_same_memory(ours):
+    pytest.importorskip("torch")
+    loader = ours(output="torch", batch_size=50)
+    other = pickle.loads(pickle.dumps(loader))
+    steps, others = iter(loader), iter(other)
+    while loader.stats()["readers"] < 2:
+        time.sleep(0.05)
+    for (_, y), (_, z), (_, values) in zip(steps, others, alone(batch_size=50), strict=True):
+        y += 1
+        assert np.array_equal(z.numpy(), values)
+        z += 2
+        assert np.array_equal(y.numpy(), values + 1)
+    other.close()
+
+
+def test_a_desk_that_is_started_again_has_as_many_actors_as_were_asked_for_last(ours):
+    import ray
+
+    loader, plain = ours(num_cpus=0.25), alone()
+    loader.scale(2)
+    same(list(loader), list(plain))
+    ray.kill(loader._desk, no_restart=False)
+    same(list(loader), list(plain))
+    while len(of(loader, "ready")) < 2:
+        time.sleep(0.05)
+
+
 def test_a_desk_that_does_not_answer_is_an_error_that_says_so(ours, monkeypatch):
     import ray
+
     from feedline.ray import loader as module
 
     monkeypatch.setattr(module, "_ANSWERS", 0.5)
     loader = ours(timeout=1.0)
     desk = ray.get(loader._desk.__ray_call__.remote(lambda _: os.getpid()))
     os.kill(desk, signal.SIGSTOP)
-    with pytest.raises(TimeoutError, match="the desk.*does not answer"):
+    with pytest.raises(TimeoutError, match=r"the desk.*does not answer"):
         next(iter(loader))
     os.kill(desk, signal.SIGCONT)
 

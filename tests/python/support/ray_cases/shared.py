@@ -151,6 +151,44 @@ def test_other_settings_by_the_same_name_are_refused_with_what_differs(tmp_path)
     loader.close()
 
 
+def test_a_desk_ends_that_nobody_joins_and_questions_start_no_other(tmp_path):
+    loader = shared("nobody", tmp_path)
+    until = time.monotonic() + PATIENCE / 4
+    while not has_ended("nobody") and time.monotonic() < until:
+        time.sleep(0.1)
+    assert (loader.stats()["readers"], loader.stats()["actors"]) == (0, [])
+    assert "0 of 0 loader actors" in loader.explain()
+    loader.scale(1)
+    assert has_ended("nobody")
+    # One of another job is found, and has other settings.
+    other = shared("nobody", tmp_path, seed=4)
+    next(iter(other))
+    assert loader.stats()["readers"] == 1
+    with pytest.raises(ValueError, match="name='nobody', and seed is 4 there and 3 here"):
+        next(iter(loader))
+    other.close()
+    loader.close()
+
+
+def test_options_that_know_no_equality_are_the_same_for_each_job(tmp_path):
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    node = ray.get_runtime_context().get_node_id()
+    one, other = (
+        shared(
+            "affine",
+            tmp_path,
+            epochs=1,
+            actor_options={"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)},
+        )
+        for _ in range(2)
+    )
+    assert taken(one) == expected()
+    one.close()
+    other.close()
+
+
 def test_tensors_of_one_job_are_not_those_of_another(tmp_path):
     torch = pytest.importorskip("torch")
     one, other = (shared("tensors", tmp_path, epochs=1, output="torch") for _ in range(2))
