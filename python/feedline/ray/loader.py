@@ -6,7 +6,9 @@ import math
 import time
 import uuid
 import warnings
+import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 import ray
@@ -55,7 +57,8 @@ _AGAIN = 0.1
 #: What a copy of a loader begins anew.
 _OF_THIS_PROCESS = (
     "_reader",
-    "_iterator",
+    "_dropped",
+    "_turn",
     "_errors",
     "_delivered",
     "_waited",
@@ -249,7 +252,9 @@ class Loader(Generic[Batch]):
 
     def _begin(self) -> None:
         self._reader: Reader | None = None
-        self._iterator: _Epoch | None = None
+        # Ends the reader when the loader is dropped.
+        self._dropped: Any = None
+        self._turn: _Turn | None = None
         self._errors: list[SampleError] = []
         self._delivered, self._waited = 0, 0.0
         self._begun: float | None = None
@@ -289,7 +294,7 @@ class Loader(Generic[Batch]):
             msg = "the loader was closed; build another to load more"
             raise Closed(msg)
         share = self._found()
-        if self._iterator is not None and not self._iterator.is_over:
+        if self._turn is not None and not self._turn.is_over:
             # An epoch that was left half-way is over when the next one begins.
             self._place = (self._place[0] + 1, 0)
             self._stop()
@@ -313,8 +318,10 @@ class Loader(Generic[Batch]):
                 self._scaled,
                 writes=self._output == "torch",
             )
-        self._iterator = _Epoch(self, self._place[0])
-        return cast("Iterator[Batch]", self._iterator)
+            self._dropped = weakref.finalize(self, self._reader.abandon)
+            self._dropped.atexit = False
+        self._turn = _Turn(self._place[0])
+        return cast("Iterator[Batch]", _Epoch(self, self._turn))
 
     def for_rank(self, rank: int, world_size: int) -> Loader[Batch]:
         """Return a copy that reads the share of a rank, from the same actors.
@@ -384,7 +391,7 @@ class Loader(Generic[Batch]):
         course = self._course.for_world(self._found().world_size)
         resumed, epoch, number = course.resumed(state, force=flag("force", force))
         self._stop()
-        self._iterator = None
+        self._turn = None
         self._course, self._place = resumed, (epoch, number)
 
     def stats(self) -> RayStats:
@@ -470,20 +477,21 @@ class Loader(Generic[Batch]):
 
     def _stop(self) -> None:
         if self._reader is not None:
+            self._dropped.detach()
             self._reader.close()
             self._scaled = max(self._scaled, self._reader.scaled)
             self._reader = None
 
-    def _next(self, iterator: _Epoch) -> Any:  # noqa: ANN401 - what iteration yields
+    def _next(self, turn: _Turn) -> Any:  # noqa: ANN401 - what iteration yields
         """Return the next batch of an epoch."""
-        if iterator is not self._iterator:
+        if turn is not self._turn:
             msg = "a newer iterator of this loader took over, or a state was loaded"
             raise Superseded(msg)
         if self._is_closed or self._reader is None:
             msg = "the loader was closed; build another to load more"
             raise Closed(msg)
-        if self._place[0] != iterator.epoch:
-            iterator.is_over = True
+        if self._place[0] != turn.epoch:
+            turn.is_over = True
             raise StopIteration
         begin = time.perf_counter()
         received = self._reader.take(self._timeout or _SAYS_SO)
@@ -512,16 +520,23 @@ class Loader(Generic[Batch]):
         warnings.warn(f"no batch in {_SAYS_SO:g} s: {what}", stacklevel=4)
 
 
+@dataclass
+class _Turn:
+    """What a loader and its iterator know of each other; only the iterator keeps the loader."""
+
+    epoch: int
+    is_over: bool = False
+
+
 class _Epoch:
     """One epoch's batches."""
 
-    def __init__(self, loader: Loader, epoch: int) -> None:
+    def __init__(self, loader: Loader, turn: _Turn) -> None:
         self._loader = loader
-        self.epoch = epoch
-        self.is_over = False
+        self._turn = turn
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:  # noqa: ANN401 - a batch
-        return self._loader._next(self)
+        return self._loader._next(self._turn)

@@ -93,7 +93,7 @@ class Reader:
         self._next = place
         self._received: collections.deque[Received] = collections.deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed = self._abandoned = False
         # What has ended the thread, and is no batch's.
         self._error: BaseException | None = None
         self._waited = 0.0
@@ -122,6 +122,15 @@ class Reader:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        self._leave()
+
+    def abandon(self) -> None:
+        """Have the thread end and tell the desk: who dropped the loader may be anywhere in Ray."""
+        with self._changed:
+            self._closed = self._abandoned = True
+            self._changed.notify_all()
+
+    def _leave(self) -> None:
         try:
             self._desk.leave.remote(self._name)
         except (RayError, RuntimeError):
@@ -133,11 +142,13 @@ class Reader:
         try:
             self._receive()
         except _Stopped:
-            return
+            pass
         except BaseException as error:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
+        if self._abandoned and ray.is_initialized():
+            self._leave()
 
     def _receive(self) -> None:
         self._join()

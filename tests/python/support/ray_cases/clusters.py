@@ -77,6 +77,14 @@ def same(one, other):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+def lives(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def of(loader, state):
     """What is said of the actors in a state."""
     return [actor for actor in loader.stats()["actors"] if actor["state"] == state]
@@ -281,6 +289,22 @@ def test_a_cluster_without_room_is_an_error_that_says_what_was_waited_for(ours):
         TimeoutError, match=r"no loader actor has started.*'CPU': 64.*of 4 CPU free.*num_cpus="
     ):
         next(iter(loader))
+
+
+def test_a_loader_that_is_dropped_ends_its_thread_the_desk_and_the_actors():
+    import ray
+
+    import feedline.ray
+
+    loader = feedline.ray.Loader(pipeline(), **SETTINGS)
+    next(iter(loader))
+    thread = loader._reader._thread
+    pids = [ray.get(loader._desk.__ray_call__.remote(lambda _: os.getpid()))]
+    pids += [actor["pid"] for actor in of(loader, "ready")]
+    del loader
+    thread.join()
+    while any(map(lives, pids)):
+        time.sleep(0.05)
 
 
 def test_two_readers_of_the_same_share_do_not_write_into_the_same_memory(ours):
