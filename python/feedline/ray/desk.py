@@ -163,6 +163,8 @@ class _Hand:
     spare: bool = False
     # It takes the place of one that died.
     replaces: bool = False
+    # What it is at was given to another as well, and it has returned nothing since.
+    late: bool = False
     # It is taken away when it has made what it is at.
     leaving: bool = False
     made: int = 0
@@ -459,6 +461,7 @@ class Desk:
         except RayError:
             self._bury(name)
             return
+        hand.late = False
         hand.busy -= 1
         hand.made += 1
         hand.seconds += making.seconds
@@ -502,7 +505,7 @@ class Desk:
         The spare one is for what is missing: an actor, or a batch that has not come.
         """
         missing = besides is not None or any(
-            hand.replaces and not hand.ready for hand in self._hands.values()
+            hand.late or (hand.replaces and not hand.ready) for hand in self._hands.values()
         )
         free = [
             (hand.busy, name)
@@ -541,6 +544,9 @@ class Desk:
             # Actors end with it. A job that comes later starts another.
             ray.kill(ray.get_runtime_context().current_actor)
         for wish, makers in list(self._ledger.overdue(now)):
+            for maker in makers & self._hands.keys():
+                # It may have been stopped, and never return anything.
+                self._hands[maker].late = True
             other = self._free(besides=makers)
             if other is not None:
                 self._assign(other, wish, now)

@@ -245,6 +245,19 @@ def test_a_spare_actor_is_kept_for_when_one_dies_and_nothing_is_lost(ours):
     assert loader.stats()["replaced"] == 1
 
 
+def test_an_actor_that_is_stopped_holds_up_nothing_while_there_is_a_spare_one(ours):
+    loader = ours(num_cpus=0.25)
+    while not of(loader, "spare"):
+        list(loader)
+    (worker,) = of(loader, "ready")
+    first = loader.epoch
+    os.kill(worker["pid"], signal.SIGSTOP)
+    got = list(loader) + list(loader)
+    os.kill(worker["pid"], signal.SIGCONT)
+    plain = alone()
+    same(got, [batch for _ in range(first + 2) for batch in plain][first * len(plain) :])
+
+
 def test_a_sample_that_fails_raises_as_without_ray_and_iteration_goes_on(ours):
     def odd(x, y):
         if x == 7:
