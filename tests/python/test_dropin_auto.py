@@ -243,6 +243,21 @@ def test_what_is_out_of_the_question_is_not_taken_and_is_told():
     assert "timeout is for workers" in choice.told()
 
 
+@pytest.mark.parametrize("mode", ["thread", "process", "inline"])
+def test_a_mode_that_is_given_makes_batches_whatever_samples_are_like(mode):
+    others = [(one, "Python runs elsewhere") for one in ("inline", "thread", "process")]
+    scene = SCENE._replace(barred=tuple(it for it in others if it[0] != mode))
+    unfit = Facts(100, 1e-3, 1e-3, 1.0, ("torch",), together="it raised", sending="not pickled")
+    for facts in (unfit, unfit._replace(moves=())):
+        assert decide(facts, scene).mode == mode
+
+
+def test_threads_that_were_asked_for_make_samples_that_move_global_generators():
+    loader = DataLoader(Drawn(), batch_size=8, num_workers="auto", worker_mode="thread")
+    assert len(list(loader)) == 6
+    assert loader.stats()["mode"] == "thread"
+
+
 def test_workers_of_unsaid_number_are_as_many_as_the_cores_serve():
     any_number = SCENE._replace(workers=None)
     assert decide(Facts(100, 10e-3, 10e-3, 0.0), any_number).workers == 4

@@ -388,6 +388,23 @@ def test_a_state_between_epochs_says_what_comes():
     assert [seen(batch) for batch in second] == wanted
 
 
+@pytest.mark.parametrize("taken", [0, 1, None], ids=["before", "within", "after"])
+@pytest.mark.parametrize(
+    "dataset",
+    [list(range(24)), Streamed(), feedline.arrays(np.arange(24))],
+    ids=["numbers", "iterable", "pipeline"],
+)
+def test_a_state_with_a_number_left_open_is_plain_data(dataset, taken, tmp_path):
+    first = DataLoader(dataset, batch_size=4, num_workers="auto")
+    iterator = iter(first) if taken != 0 else ()
+    list(itertools.islice(iterator, taken))
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    second = DataLoader(dataset, batch_size=4, num_workers="auto")
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    wanted = DataLoader(dataset, batch_size=4, num_workers=int(first.num_workers))
+    assert len(list(second)) == len(list(wanted)) - (taken or 0)
+
+
 # ---- read-ahead and memory
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "ChosenMode", "Scene", "decide", "estimate"]
 
 ChosenMode = Literal["inline", "thread", "process"]
+_MODES: tuple[ChosenMode, ...] = ("inline", "thread", "process")
 
 # Seconds of processor time for each batch that comes from a worker: bookkeeping, waking one who
 # sleeps, going to sleep; half of it the loop's. And seconds to start a worker. Finding them out
@@ -109,8 +110,7 @@ def decide(
     factors = was_off or {}
     found: dict[ChosenMode, tuple[float, Choice]] = {}
     estimates = []
-    modes: tuple[ChosenMode, ...] = ("inline", "thread", "process")
-    for mode in modes:
+    for mode in _MODES:
         if mode in barred:
             estimates.append(f"not {_NAMES[mode]}, as {barred[mode]}")
             continue
@@ -131,17 +131,22 @@ def decide(
 
 def _barred(facts: Facts, scene: Scene) -> dict[ChosenMode, str]:
     barred = dict(scene.barred)
+
+    def bar(mode: ChosenMode, why: str) -> None:
+        # Who is left alone makes the batches, as the user wants it, and says what is wrong.
+        if barred.keys() | {mode} != set(_MODES):
+            barred.setdefault(mode, why)
+
     if facts.moves:
         moved = ", ".join(facts.moves)
-        barred.setdefault("thread", f"samples move the global generator of {moved}")
+        bar("thread", f"samples move the global generator of {moved}")
         if not scene.draws_alike and "process" not in barred:
             # Whoever makes them must not show, so it is the workers, whose seeds are torch's.
-            barred.setdefault("inline", f"samples would draw from the loop's {moved}")
+            bar("inline", f"samples would draw from the loop's {moved}")
     if isinstance(facts.together, str):
-        barred.setdefault("thread", facts.together)
-    # Where nobody else can, processes say themselves what is wrong.
-    if isinstance(facts.sending, str) and not {"inline", "thread"} <= barred.keys():
-        barred.setdefault("process", facts.sending)
+        bar("thread", facts.together)
+    if isinstance(facts.sending, str):
+        bar("process", facts.sending)
     return barred
 
 

@@ -123,7 +123,9 @@ def with_workers(start: Start) -> dict[str, Any]:
             # Before the first batch it is the last worker, so that the next one is the first.
             "_last_yielded_worker_id": start.last_worker % max(start.num_workers, 1),
             "_main_snapshot": {
-                "_num_workers": start.num_workers,
+                # A plain number, also where the setting is one that says that it was left open:
+                # `torch.load` takes nothing else.
+                "_num_workers": int(start.num_workers),
                 "_sampler_iter_state": start.sampler_iter_state,
                 "_index_sampler_state": start.sampler_state,
                 "_sampler_iter_yielded": start.sampler_yielded,
