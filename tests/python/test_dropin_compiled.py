@@ -123,6 +123,18 @@ def test_a_concatenation_of_known_and_unknown_is_made_by_both(folder):
     assert "list (not known here)" in same_epochs(ConcatDataset(parts), "both").explain()
 
 
+def test_where_python_goes_on_a_controller_decides_how_many_do(folder):
+    other = transforms.Compose([*PLAIN.transforms, transforms.Lambda(lambda x: x + 1)])
+    loader = native(ImageFolder(folder, other), num_workers="auto")
+    assert runs(loader) == "both"
+    same(list(loader), list(TorchLoader(loader.dataset, batch_size=4)), strides=False)
+    assert loader.stats()["mode"] == "thread"
+    assert loader.stats()["control"] is not None
+    told = loader.explain()
+    assert "In Python, in threads: " in told
+    assert "to begin with: a sample takes" in told
+
+
 class Mine(ImageFolder):
     """May do anything."""
 

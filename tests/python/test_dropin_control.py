@@ -238,6 +238,37 @@ def test_a_loop_that_never_waits_gives_workers_back():
     assert "does not wait" in control["changes"][-1]["why"]
 
 
+@pytest.mark.parametrize(
+    ("dataset", "mode"),
+    [
+        (list(range(12)), "auto"),
+        (list(range(12)), "process"),
+        (list(range(12)), "thread"),
+        (Streamed(), "process"),
+        (Counted(), "process"),
+        (feedline.arrays(np.arange(12)), "process"),
+    ],
+    ids=["any", "processes", "threads", "iterable", "stateful", "pipeline"],
+)
+def test_it_begins_with_no_more_than_it_may_go_up_to(dataset, mode):
+    one = feedline.Auto(most=1)
+    loader = DataLoader(
+        dataset, batch_size=3, worker_mode=mode, num_workers=one, prefetch_factor=one
+    )
+    if mode == "auto":
+        dictated(loader, "process", 4)
+    list(loader)
+    control = loader.stats()["control"]
+    assert control["setting"] == {"workers": 1, "prefetch": 1}
+    assert (control["most_workers"], control["most_prefetch"]) == (1, 1)
+
+
+def test_threads_that_were_asked_for_make_what_cannot_be_tried_out():
+    loader = DataLoader(Streamed(), batch_size=3, worker_mode="thread", num_workers="auto")
+    list(loader)
+    assert loader.stats()["mode"] == "thread"
+
+
 class Still(Dictated):
     """A controller that does nothing by itself."""
 
@@ -260,6 +291,20 @@ def test_the_next_epoch_begins_where_the_last_one_ended():
     assert len(iterator._workers) == 2
     moved(loader, iterator, 3, 6)
     assert len(iter(loader)._workers) == 3
+
+
+@pytest.mark.parametrize("settings", [{}, {"persistent_workers": True}], ids=str)
+def test_what_is_left_to_python_of_native_code_has_a_controller_too(settings):
+    loader = DataLoader(
+        list(range(24)), batch_size=6, worker_mode="native", num_workers="auto", **settings
+    )
+    dictated(loader, "process", 2, Still())
+    iterator = iter(loader)
+    moved(loader, iterator, 3, 6)
+    again = iter(loader)
+    assert len(again._workers) == 3
+    assert (again is iterator) == bool(settings)
+    assert [x.tolist() for x in again] == [list(range(i, i + 6)) for i in range(0, 24, 6)]
 
 
 def test_a_parked_worker_that_dies_raises_as_any_other():
@@ -554,8 +599,12 @@ def test_settings_that_are_left_open_are_numbers_to_others_and_survive_copies():
     ("settings", "error", "words"),
     [
         ({"num_workers": feedline.Auto, "memory": 1}, TypeError, "not supported"),
-        ({"num_workers": "many"}, TypeError, "not supported"),
-        ({"num_workers": 2, "prefetch_factor": "far"}, TypeError, "not supported"),
+        ({"num_workers": "many"}, TypeError, "num_workers must be .*\"auto\" or .*, got 'many'"),
+        (
+            {"num_workers": 2, "prefetch_factor": "far"},
+            TypeError,
+            "prefetch_factor must be an integer, \"auto\" or feedline.Auto.*, got 'far'",
+        ),
         ({"num_workers": 0, "prefetch_factor": "auto"}, ValueError, "prefetch_factor option"),
         ({"memory": "much"}, ValueError, 'memory must be a number of bytes or a size such as "500'),
         ({"memory": -1}, ValueError, "memory must be a number of bytes"),

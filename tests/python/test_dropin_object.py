@@ -33,7 +33,6 @@ class Endless(IterableDataset):
 
 REFUSED = [
     {"num_workers": -1},
-    {"num_workers": "2"},
     {"timeout": -1},
     {"timeout": -1, "num_workers": -1},
     {"prefetch_factor": 2},

@@ -302,8 +302,8 @@ class DataLoader(Checkpointing[T_co]):
     def __iter__(self) -> _BaseDataLoaderIter:
         may_change = self.worker_mode == "auto" or self._is_open
         if self._lost() is None and self._iterator is not None and may_change:
-            native = self._pipeline() is not None
-            if not native and not self._auto.goes_on(self):
+            side: Any = self._python_side()
+            if side is not None and not self._auto.goes_on(side):
                 # The workers of the epoch before are not those of this one.
                 self._iterator = None
         return super().__iter__()
@@ -323,11 +323,11 @@ class DataLoader(Checkpointing[T_co]):
                 return NativeIterator(self, plan.pipeline, plan.form)
         side: Any = self._side(plan)
         refuse_unfit(side)
-        if plan is not None or (self.worker_mode != "auto" and not self._is_open):
+        if self.worker_mode != "auto" and not self._is_open:
             return self._made_iterator(side)
-        choice = self._auto.choose(self)
+        choice = self._auto.choose(side)
         with as_chosen(self, choice):
-            iterator = self._made_iterator(self)
+            iterator = self._made_iterator(side)
         self._diary.chosen(choice.told())
         return iterator
 
@@ -376,7 +376,8 @@ class DataLoader(Checkpointing[T_co]):
         if self.num_workers == 0:
             return "the training loop itself"
         several = {"process": "processes", "thread": "threads"}[self._side(plan).worker_mode]
-        return f"{self.num_workers} {several}"
+        # Where that is left open, what was chosen is told apart.
+        return several if self._is_open else f"{self.num_workers} {several}"
 
     def check_worker_number_rationality(self) -> None:
         """Warn, in torch's words, of more worker processes than there are cores.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch.multiprocessing
 
 from feedline._feedline import usable_cores
 from feedline._torch_private import MapDataPipe, _DatasetKind, lost
-from feedline.torch.iterators.choice import Choice, Scene, decide, estimate
+from feedline.torch.iterators.choice import NAMES, Choice, Scene, decide, estimate
 from feedline.torch.iterators.left_open import LeftOpen, auto_of
 from feedline.torch.iterators.probe import Facts, probe
+from feedline.torch.iterators.steering import MOST
 from feedline.torch.states.layout import Stateful
 
 if TYPE_CHECKING:
@@ -77,19 +78,20 @@ class AutoMode:
         workers = None if auto is not None else loader.num_workers
         if workers == 0:
             return Choice("inline", 0, "num_workers is 0")
-        some = workers or usable_cores()
+        some, mode = int(loader.num_workers), _untried(loader)
         if loader._dataset_kind == _DatasetKind.Iterable:
-            return Choice("process", some, "samples of an iterable dataset cannot be tried out")
+            return Choice(mode, some, "samples of an iterable dataset cannot be tried out")
         if isinstance(loader.dataset, MapDataPipe):
-            return Choice("process", some, "a DataPipe is split between copies of it")
+            return Choice(mode, some, "a DataPipe is split between copies of it")
         if isinstance(loader.dataset, Stateful):
-            return Choice("process", some, "the dataset has a state of its own")
+            return Choice(mode, some, "the dataset has a state of its own")
         scene = self._scene(loader, workers)
         self._look_back(loader, scene)
         if self._facts is None:
             self._facts = self._tried_out(loader, scene)
         if self._facts is None:
-            return Choice("process", some, "the dataset gave no sample to try out")
+            some = some if auto is None else min(some, MOST[mode])
+            return Choice(mode, some, "the dataset gave no sample to try out")
         if self.choice is None:
             return decide(self._facts, scene)
         return decide(
@@ -149,7 +151,8 @@ class AutoMode:
         modes: tuple[ChosenMode, ...] = ("inline", "thread", "process")
         if loader.worker_mode != "auto":
             others = [mode for mode in modes if mode != loader.worker_mode]
-            barred += [(mode, f'worker_mode is "{loader.worker_mode}"') for mode in others]
+            why = f"Python is to run in {NAMES[loader.worker_mode]}"
+            barred += [(mode, why) for mode in others]
         for what, wanted in (
             ("sample_timeout", loader.sample_timeout is not None),
             ("timeout", loader.timeout > 0),
@@ -174,6 +177,11 @@ class AutoMode:
             draws_alike=loader.seed is not None or workers is None,
             barred=tuple(barred),
         )
+
+
+def _untried(loader: DataLoader[Any]) -> Literal["thread", "process"]:
+    """Return who makes the batches of a dataset that cannot be tried out."""
+    return "thread" if loader.worker_mode == "thread" else "process"
 
 
 @contextmanager

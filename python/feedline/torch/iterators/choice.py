@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from feedline.torch.iterators.probe import Facts
 
-__all__ = ["Choice", "ChosenMode", "Scene", "decide", "estimate"]
+__all__ = ["NAMES", "Choice", "ChosenMode", "Scene", "decide", "estimate"]
 
 ChosenMode = Literal["inline", "thread", "process"]
 _MODES: tuple[ChosenMode, ...] = ("inline", "thread", "process")
@@ -38,7 +38,7 @@ _HANDED_OVER = {"thread": 200e-6, "process": 300e-6}
 _FORKED, _SPAWNED = 0.05, 3.0
 # Another mode is taken if it promises so many times what the simplest does.
 _WORTH_IT = 1.05
-_NAMES = {"inline": "the loop itself", "thread": "threads", "process": "processes"}
+NAMES = {"inline": "the loop itself", "thread": "threads", "process": "processes"}
 # More workers than these are never taken by themselves.
 _MOST = {"thread": 64, "process": 16}
 
@@ -75,7 +75,7 @@ class Choice(NamedTuple):
 
     def told(self) -> str:
         """Return it in words."""
-        who = _NAMES[self.mode]
+        who = NAMES[self.mode]
         if self.is_first:
             who += f", {self.workers} to begin with"
         elif self.workers:
@@ -112,12 +112,12 @@ def decide(
     estimates = []
     for mode in _MODES:
         if mode in barred:
-            estimates.append(f"not {_NAMES[mode]}, as {barred[mode]}")
+            estimates.append(f"not {NAMES[mode]}, as {barred[mode]}")
             continue
         workers = _workers(mode, facts, scene)
         each, epoch = estimate(mode, workers, facts, scene)
         seconds = epoch * factors.get(mode, 1.0)
-        estimates.append(f"{_NAMES[mode]} would take {seconds:.3g} s")
+        estimates.append(f"{NAMES[mode]} would take {seconds:.3g} s")
         found[mode] = seconds, Choice(mode, workers, "", each * max(workers, 1))
     if not found:
         msg = "every mode is out: " + "; ".join(estimates)

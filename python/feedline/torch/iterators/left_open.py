@@ -62,7 +62,7 @@ def auto_of(value: object) -> Auto | None:
 def open_workers(value: Any) -> Any:  # noqa: ANN401 - what the user passed
     """Return a number of workers for what the user passed: as many as cores, where it is open."""
     auto = _auto("num_workers", value)
-    return value if auto is None else LeftOpen.at(auto.start or usable_cores(), auto)
+    return value if auto is None else _begun(auto, usable_cores())
 
 
 def open_prefetch(value: Any, workers: Any) -> Any:  # noqa: ANN401 - what the user passed
@@ -70,12 +70,17 @@ def open_prefetch(value: Any, workers: Any) -> Any:  # noqa: ANN401 - what the u
     if value is None and isinstance(workers, LeftOpen):
         value = "auto"
     auto = _auto("prefetch_factor", value)
-    return value if auto is None else LeftOpen.at(auto.start or _AHEAD, auto)
+    return value if auto is None else _begun(auto, _AHEAD)
 
 
 def _auto(name: str, value: object) -> Auto | None:
-    """Return what was left open; other words are refused by torch."""
-    return as_auto(name, value) if isinstance(value, Auto) or value == "auto" else None
+    """Return what was left open; numbers are torch's to check."""
+    return None if isinstance(value, LeftOpen) else as_auto(name, value)
+
+
+def _begun(auto: Auto, usual: int) -> LeftOpen:
+    """Return the number to begin with: what was said, or what is usual and allowed."""
+    return LeftOpen.at(auto.start or min(usual, auto.most or usual), auto)
 
 
 def why_fixed(loader: DataLoader[Any]) -> str | None:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from feedline.torch.iterators.diary import Diary
     from feedline.torch.iterators.manner import Manner
 
-__all__ = ["LOOK", "Steering", "most_workers", "processor_time"]
+__all__ = ["LOOK", "MOST", "Steering", "most_workers", "processor_time"]
 
 # Seconds between two looks of a loop that waits.
 LOOK = 0.1
 
 # More workers than these are started only if the user says so: a process has memory of its own.
-_MOST = {"thread": 64, "process": 32}
+MOST = {"thread": 64, "process": 32}
 # Batches that are begun ahead at most, and for each worker that may work.
 _AHEAD, _AHEAD_EACH = 64, 2
 
@@ -182,7 +182,7 @@ class Steering:
 def most_workers(loader: DataLoader[Any], mode: str, workers: int) -> int:
     """Return how many workers there may be."""
     auto = auto_of(loader.num_workers)
-    most = _MOST[mode] if auto is None or auto.most is None else auto.most
+    most = MOST[mode] if auto is None or auto.most is None else auto.most
     return max(most, workers)
 
 
