@@ -2,6 +2,7 @@
 
 import copy
 import ctypes
+import io
 import itertools
 import random
 import threading
@@ -10,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 
 import feedline
 from feedline.torch import DataLoader
@@ -275,6 +276,57 @@ def test_trying_samples_out_leaves_global_generators_where_they_are():
     assert generator_states() == before
     assert facts is not None
     assert facts.moves == ("random", "torch")
+
+
+class Opening(Squares):
+    """Opens files with its first sample."""
+
+    def __init__(self):
+        self.file, self.files = None, {}
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = self.files["one"] = io.BytesIO()
+        return len(self.file.readline())
+
+
+class Wrapping(Squares):
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getitem__(self, index):
+        return self.inner[index]
+
+
+class OpeningApart(Opening):
+    def __reduce_ex__(self, _):
+        raise TypeError("there is only one")
+
+
+class OpeningAndClosing(Opening):
+    def __del__(self):
+        if self.file is not None:
+            self.file.close()
+
+
+def test_what_is_opened_to_try_samples_out_is_not_left_open_in_the_dataset():
+    opening = Opening()
+    datasets = (
+        opening,
+        Subset(opening, [3, 1]),
+        ConcatDataset([Opening(), opening]),
+        Wrapping(Subset(opening, range(48))),
+    )
+    for dataset in datasets:
+        assert probe(DataLoader(dataset, batch_size=4), threads=2, processes=True) is not None
+        assert (opening.file, opening.files) == (None, {})
+
+
+@pytest.mark.parametrize("dataset", [OpeningApart, OpeningAndClosing])
+def test_a_dataset_that_must_not_be_copied_is_tried_out_itself(dataset):
+    opening = dataset()
+    assert probe(DataLoader(opening, batch_size=4)) is not None
+    assert not opening.file.closed
 
 
 def test_samples_that_wait_are_told_from_those_that_compute():

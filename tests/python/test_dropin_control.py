@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import signal
+import threading
 import time
 
 import numpy as np
@@ -378,6 +379,37 @@ def test_workers_that_cannot_be_started_leave_the_others_at_work(monkeypatch):
     moved(loader, iterator, 4, 8)
     assert loader.stats()["control"]["most_workers"] == 2
     assert found + [seen(batch) for batch in iterator] == inline
+
+
+def test_threads_that_cannot_be_started_leave_the_others_at_work():
+    dataset = OwnStreams()
+    inline = epochs(open_loader(dataset, mode="inline", workers=0), 1)[0]
+    loader = dictated(open_loader(dataset), "thread", 2, Still())
+    torch.manual_seed(7)
+    iterator = iter(loader)
+    found = [seen(next(iterator))]
+    # More than there is: the system refuses the next thread.
+    usual = threading.stack_size(1 << 46)
+    try:
+        moved(loader, iterator, 4, 8)
+    finally:
+        threading.stack_size(usual)
+    assert len(iterator._workers) == loader.stats()["num_workers"] == 2
+    assert loader.stats()["control"]["most_workers"] == 2
+    assert found + [seen(batch) for batch in iterator] == inline
+
+
+def test_without_a_single_thread_there_are_no_batches():
+    threads = torch.get_num_threads()
+    loader = DataLoader(range(8), batch_size=2, num_workers=2, worker_mode="thread")
+    usual = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(RuntimeError, match="start new thread"):
+            iter(loader)
+    finally:
+        threading.stack_size(usual)
+    assert torch.get_num_threads() == threads
+    assert len(list(loader)) == 4
 
 
 def test_ending_in_the_midst_of_an_epoch_ends_parked_workers_too():

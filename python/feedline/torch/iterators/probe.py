@@ -1,16 +1,23 @@
 """What a dataset's samples are like: some of them, made and looked at before workers start.
 
-Nothing is delivered of them, and the global generators are put back. First the calling thread makes
-some alone. The interpreter's lock is watched meanwhile by a thread that does nothing but let go of
-it and ask for it again: how often it gets round, against how often while nobody wants the lock, is
-the share of time in which others could have run. What else a mode costs is found by `trials`.
+Nothing is delivered of them, and the global generators are put back. They are a copy's: what a
+dataset opens for its first sample, processes that are forked from here would share. First the
+calling thread makes some alone. The interpreter's lock is watched meanwhile by a thread that does
+nothing but let go of it and ask for it again: how often it gets round, against how often while
+nobody wants the lock, is the share of time in which others could have run. What else a mode costs
+is found by `trials`.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
 
 from feedline._torch_private import _MapDatasetFetcher
 from feedline.torch.iterators.left_open import LeftOpen
@@ -33,6 +40,7 @@ __all__ = ["Facts", "probe"]
 # Seconds: how long samples are made, and how long the lock is watched while nobody wants it.
 _LONG_ENOUGH = 0.1
 _WATCHED = 0.005
+_IN_MEMORY = (list, tuple, dict, str, range, np.ndarray, torch.Tensor)
 # Where the lock is held longer than this share of the time, threads are not tried out.
 _HOPELESS = 0.9
 
@@ -98,8 +106,8 @@ def probe(
     Facts or None
         None if it cannot be asked for samples by number.
     """
-    dataset = loader.dataset
-    sized: Sized = dataset  # type: ignore[assignment]
+    dataset = _apart(loader.dataset)
+    sized: Sized = dataset
     try:
         count = len(sized)
     except TypeError:
@@ -107,7 +115,7 @@ def probe(
     batch = loader.batch_size or 1 if loader._auto_collation else 1
     if loader.seed is not None or isinstance(loader.num_workers, LeftOpen):
         # In earnest there is a `feedline.rng()`; global generators are watched, not seeded.
-        dataset = Seeded(dataset, 0, everything=False)  # type: ignore[assignment]
+        dataset = Seeded(dataset, 0, everything=False)
 
     def fetching(collate_fn: Callable[[Any], Any]) -> Callable[[int, int], Any]:
         fetcher = _MapDatasetFetcher(dataset, loader._auto_collation, collate_fn, False)
@@ -158,6 +166,30 @@ def probe(
             )
             found = found._replace(together=together)
     return found
+
+
+def _apart(dataset: Any, depth: int = 8) -> Any:  # noqa: ANN401 - the user's
+    """Return a shallow copy of a dataset and of those inside it, or what cannot be copied itself.
+
+    What holds samples in memory opens nothing, and copying it would take as much again. What cleans
+    up when it goes would take away what the dataset still needs.
+    """
+    in_memory = isinstance(dataset, _IN_MEMORY) or hasattr(type(dataset), "__copy__")
+    if in_memory or hasattr(type(dataset), "__del__") or not depth:
+        return dataset
+    try:
+        copied = copy.copy(dataset)
+        own = vars(copied)
+        for name, value in list(own.items()):
+            if isinstance(value, Dataset):
+                own[name] = _apart(value, depth - 1)
+            elif isinstance(value, dict | list | set) and not value:
+                own[name] = copy.copy(value)  # where opened files may come to lie
+            elif isinstance(value, list) and isinstance(value[0], Dataset):
+                own[name] = [_apart(each, depth - 1) for each in value]
+    except Exception:
+        return dataset
+    return copied
 
 
 def _alone(fetch: Callable[[int, int], Any], number: int, most: int) -> Facts:

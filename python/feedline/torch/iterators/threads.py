@@ -102,17 +102,24 @@ class ThreadIterator(WorkersIterator):
             _Tasks(crew, worker, self._offers) for worker in range(self._num_workers)
         ]
         _alive.add(self)
-        crew.start(range(self._num_workers))
+        try:
+            crew.start(range(self._num_workers))
+        except BaseException:
+            over.set()
+            crew.send_all(range(len(self._workers)), None)
+            raise
         if manner.is_supervised:
             watch = _Supervision(crew, self._offers, manner, self._diary)
             self._worker_result_queue.watch = watch
 
     def _start_more(self, count: int) -> None:
-        self._crew.start(range(len(self._workers), count))
-        self._index_queues += [
-            _Tasks(self._crew, worker, self._offers)
-            for worker in range(len(self._index_queues), len(self._workers))
-        ]
+        try:
+            self._crew.start(range(len(self._workers), count))
+        finally:
+            self._index_queues += [
+                _Tasks(self._crew, worker, self._offers)
+                for worker in range(len(self._index_queues), len(self._workers))
+            ]
 
     def _shutdown_workers(self) -> None:
         self._end(MP_STATUS_CHECK_INTERVAL)
@@ -187,27 +194,28 @@ class ThreadCrew:
     def start(self, workers: Iterable[int]) -> None:
         """Start workers, or their successors."""
         narrowed = threading.Semaphore(0)
-        started = []
-        for worker in workers:
-            tasks: SimpleQueue[Any] = SimpleQueue()
-            source = _Source(tasks, Rest(self._board, worker))
-            desk = _Desk(worker, source.receive, self.results, self._over)
-            board = None
-            if self._is_offered:
-                board = self._board
-                desk.receive = Claims(source, board, worker).receive
-            thread = _WorkerThread(worker, desk, self._terms, self._lock, narrowed, board)
-            self._tasks[worker : worker + 1] = [tasks]
-            self.threads[worker : worker + 1] = [thread]
-            started.append(thread)
-        usual = torch.get_num_threads()
-        for thread in started:
-            thread.start()
-        for _ in started:
-            narrowed.acquire()
-        # It is a thread's own setting, and the default of threads that are yet to come. The latter
-        # is put back.
-        torch.set_num_threads(usual)
+        usual, started = torch.get_num_threads(), 0
+        try:
+            for worker in workers:
+                tasks: SimpleQueue[Any] = SimpleQueue()
+                source = _Source(tasks, Rest(self._board, worker))
+                desk = _Desk(worker, source.receive, self.results, self._over)
+                board = None
+                if self._is_offered:
+                    board = self._board
+                    desk.receive = Claims(source, board, worker).receive
+                thread = _WorkerThread(worker, desk, self._terms, self._lock, narrowed, board)
+                # The system may refuse it: who is listed has started.
+                thread.start()
+                started += 1
+                self._tasks[worker : worker + 1] = [tasks]
+                self.threads[worker : worker + 1] = [thread]
+        finally:
+            for _ in range(started):
+                narrowed.acquire()
+            # It is a thread's own setting, and the default of threads that are yet to come. The
+            # latter is put back.
+            torch.set_num_threads(usual)
 
     def reseed(self, seed: int) -> None:
         """Note the seed of samples that workers begin with from now on."""
