@@ -8,6 +8,7 @@ import random
 import signal
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from torch.utils.data import Dataset, IterableDataset, Sampler, default_collate
 
 import feedline
 from feedline.torch import DataLoader
+from feedline.torch.iterators.budget import bytes_of
 from feedline.torch.iterators.choice import Choice
 from feedline.torch.iterators.steering import Steering
 from patience import PATIENCE
@@ -50,7 +52,6 @@ class Dictated(Steering):
         super().__init__()
         self.dice = random.Random(seed)
         self.most = most
-        self.seen = set()
 
     def __reduce__(self):
         return Steering, ()
@@ -61,8 +62,14 @@ class Dictated(Steering):
     def look(self, diary, slept_ns, processor):
         self.workers = self.dice.randint(1, self.most)
         self.prefetch = self.dice.randint(1, 12)
-        self.seen.add(self.workers)
         return True
+
+    def at_most(self, *, workers=None, prefetch=None):
+        # The controller's own numbers are not those that were dictated: where it says that no more
+        # are to be had, because starting them took long, that would take some away.
+        said = min(self.workers, workers or self.workers), min(self.prefetch, prefetch or 12)
+        super().at_most(workers=workers, prefetch=prefetch)
+        self.workers, self.prefetch = said
 
 
 def as_it_is(samples):
@@ -105,9 +112,19 @@ def epochs(loader, count=2):
 def test_batches_are_those_of_the_loop_itself_whatever_the_controller_does(dice, collate_fn):
     inline = epochs(open_loader(mode="inline", workers=0, collate_fn=collate_fn))
     assert inline[0] != inline[1]
-    moved = open_loader(dice=dice, collate_fn=collate_fn)
-    assert epochs(moved) == inline
-    assert len(moved._steering.seen) > 1
+    loader = dictated(open_loader(collate_fn=collate_fn), "process", 2, Still())
+    dice, found = random.Random(dice), []
+    torch.manual_seed(7)
+    for _ in range(2):
+        iterator, epoch = iter(loader), []
+        with suppress(StopIteration):
+            while True:
+                # Also before those who were started are there.
+                moved(loader, iterator, dice.randint(1, 5), dice.randint(1, 12))
+                epoch.append(seen(next(iterator)))
+        found.append(epoch)
+    assert found == inline
+    assert len(iterator._workers) == 5
 
 
 @pytest.mark.parametrize("dataset", [OwnStreams(), Whole()], ids=["samples", "batches"])
@@ -208,8 +225,11 @@ def test_one_worker_of_samples_that_sleep_gets_others(mode):
         num_workers=feedline.Auto(start=1, most=4),
         prefetch_factor=feedline.Auto(start=1),
     )
+    batches = iter(loader)
+    # Before it looks: if starting workers takes long, no more of them are allowed.
+    assert loader.stats()["control"]["most_workers"] == 4
     deadline = time.monotonic() + PATIENCE
-    for number, batch in enumerate(loader):
+    for number, batch in enumerate(batches):
         assert batch.tolist() == list(range(8 * number, 8 * number + 8))
         control = loader.stats()["control"]
         if control["setting"]["workers"] > 1:
@@ -218,7 +238,6 @@ def test_one_worker_of_samples_that_sleep_gets_others(mode):
     first = control["changes"][0]
     assert first["from"]["workers"] == 1
     assert first["why"]
-    assert control["most_workers"] == 4
     assert loader.stats()["num_workers"] == control["setting"]["workers"]
     told = loader.explain()
     assert "1 to begin with" in told
@@ -566,11 +585,37 @@ def test_a_read_ahead_that_is_given_follows_the_workers():
 
 
 def test_batches_of_few_and_of_many_bytes_are_weighed():
-    from feedline.torch.iterators.budget import bytes_of
-
     assert bytes_of((torch.zeros(3), {"a": [np.zeros(2), b"abc", "de"]})) == 12 + 16 + 3 + 2
     assert bytes_of(object()) > 0
     assert bytes_of(torch.eye(3).to_sparse()) > 0
+
+
+class Odd:
+    """Says nothing about itself."""
+
+    @property
+    def __dict__(self):
+        raise RuntimeError("do not look")
+
+    def __sizeof__(self):
+        raise RuntimeError("nor weigh")
+
+
+def test_what_is_there_once_is_weighed_once_and_nothing_keeps_it_from_being_weighed():
+    row = torch.zeros(1000)
+    matrix = np.zeros((10, 100))
+    assert bytes_of([row, row, row[:500], row.numpy(), row.expand(50, 1000)]) == 4000
+    assert bytes_of([row[:500], row[500:]]) == 4000
+    # Of what is larger than the batch, the batch has its part.
+    assert bytes_of([row[:10], matrix[0], matrix[1]]) == 40 + 1600
+    within = [row]
+    within.append(within)
+    for _ in range(500):
+        within = [within]
+    assert bytes_of(within) == 4000
+    assert bytes_of([Odd(), row]) >= 4000
+    texts = [f"{i:09d}" + "x" for i in range(50_000)]
+    assert bytes_of(texts) == pytest.approx(500_000, rel=0.01)
 
 
 # ---- what stays fixed
