@@ -17,7 +17,9 @@ import pytest
 
 from feedline.doctor import NAMES, Run, diagnose
 from feedline.doctor.costs import Costs
+from feedline.doctor.course import Course
 from feedline.doctor.probe import Probe
+from feedline.doctor.ranks import agreed
 from feedline.doctor.stages import place_of
 from patience import PATIENCE
 
@@ -655,6 +657,46 @@ def test_ranks_try_the_same_change(doctor):
     told = json.loads(out)
     assert told["change"]["settings"] == told["tried"]["settings"]
     assert told["tried"]["gain"] == told["tried"]["before"] / told["tried"]["after"]
+
+
+def test_a_rank_that_is_left_by_the_others_has_at_least_half_of_what_it_saw(tmp_path, monkeypatch):
+    from torch.utils.data import DataLoader
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    course = Course(tmp_path, seconds=PATIENCE, watch_seconds=PATIENCE)
+    loader = DataLoader(range(1 << 30), batch_size=None)
+    iterator = iter(loader)
+    course.begin(iterator, loader)
+    while len(course._chosen.waits if course._chosen else ()) < 40:
+        course.next(iterator, next)
+    written = json.loads((tmp_path / "watched.json").read_text())
+    assert len(written["loader"]["waits"]) == 24
+
+
+def test_ranks_that_were_started_once_more_do_not_hear_what_was_said_before(monkeypatch):
+    from torch.distributed import TCPStore
+
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+
+    def said(rank, restart, settings, seconds=PATIENCE):
+        # Ranks change the environment of what they run next.
+        with monkeypatch.context() as environment:
+            for name, value in (
+                ("MASTER_ADDR", "localhost"),
+                ("MASTER_PORT", store.port),
+                ("TORCHELASTIC_USE_AGENT_STORE", "True"),
+                ("WORLD_SIZE", 2),
+                ("RANK", rank),
+                ("TORCHELASTIC_RESTART_COUNT", restart),
+            ):
+                environment.setenv(name, str(value))
+            return agreed(settings, seconds)
+
+    assert said(0, 0, {"num_workers": 3}) == {"num_workers": 3}
+    assert said(1, 0, {"num_workers": 4}) == {"num_workers": 3}
+    with pytest.raises(RuntimeError):
+        said(1, 1, {"num_workers": 4}, seconds=0.2)
+    assert said(0, 1, {}) == said(1, 1, {"num_workers": 4}) == {}
 
 
 # ---- what is made of what was seen

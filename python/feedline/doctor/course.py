@@ -32,6 +32,8 @@ __all__ = ["Course", "Enough", "LoaderSeen"]
 _WATCHED, _WATCH_SECONDS = 30, 2.0
 _REPLAYED, _REPLAY_SECONDS = 20, 1.0
 _KEPT_BATCHES, _KEPT_BYTES = 4, 1 << 29
+# After so many batches of a watch, and of a replay, a rank writes down what it has seen.
+_WRITTEN = frozenset(3 << doubled for doubled in range(20))
 # So many changes are tried at the most, each for so long.
 _PROBES, _PROBE_SECONDS = 2, 1.0
 
@@ -211,6 +213,7 @@ class Course:
             seen.waits.append(now - asked)
             seen.steps.append(step)
             self._keep(batch)
+            self._write_for_others(len(seen.waits))
         self._go_on(seen, now)
         self._last = id(iterator), time.perf_counter()
         return batch
@@ -225,9 +228,6 @@ class Course:
                 self._signal.phase = WATCH
         elif self._phase == "watch" and seen is self._chosen:
             took = now - self._phase_at
-            if len(seen.waits) == 3 and not is_alone():
-                # The rank that has enough first leaves the others waiting for it.
-                self._write_watched()
             enough = len(seen.waits) >= _WATCHED and took >= self._watch_seconds
             # Batches come in bursts, one of each worker.
             enough = enough and len(seen.waits) % max(seen.workers, 1) == 0
@@ -235,6 +235,8 @@ class Course:
                 self._signal.phase = PASS
                 if not self._replays:
                     self._enough()
+                if not is_alone():
+                    self._write_watched()
                 self._phase, self._phase_at = "replay", now
                 # Until then workers fill up what may lie ready, and take cores from the loop.
                 mean = took / max(len(seen.waits), 1)
@@ -246,6 +248,7 @@ class Course:
         if step is not None and took - step > 0:
             self._replay_steps.append(step)
         count = len(self._replay_steps)
+        self._write_for_others(count)
         limit = max(self._seconds / 2, 1.0)
         enough = count >= _REPLAYED and took >= min(_REPLAY_SECONDS, self._watch_seconds)
         if enough or (count >= 2 and took >= limit) or not self._kept:
@@ -331,6 +334,14 @@ class Course:
         if chosen.length is not None and chosen.length < workers * max(chosen.prefetch, 2) + 10:
             return {}
         return dict(change.settings)
+
+    def _write_for_others(self, count: int) -> None:
+        """Write what was seen so far, where the rank that has enough first leaves others waiting.
+
+        Now and then, so that a rank which is left has at least half of what it has seen.
+        """
+        if count in _WRITTEN and not is_alone():
+            self._write_watched()
 
     def _write_watched(self) -> dict[str, Any]:
         """Write what was seen so far; if nothing else comes, that counts."""

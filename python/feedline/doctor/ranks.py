@@ -14,8 +14,6 @@ from typing import Any
 
 __all__ = ["agreed", "can_agree", "is_alone", "is_first"]
 
-_KEY = "feedline-doctor/change"
-
 
 def is_first() -> bool:
     """Whether this is the rank that speaks."""
@@ -57,10 +55,12 @@ def agreed(settings: dict[str, Any], seconds: float) -> dict[str, Any]:
         is_master=False,
         timeout=timedelta(seconds=seconds),
     )
+    # torchrun keeps its store when it starts the ranks once more, and what they said before is old.
+    key = f"feedline-doctor/change/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     if is_first():
-        store.set(_KEY, json.dumps([settings, _free_port()]))
+        store.set(key, json.dumps([settings, _free_port()]))
     chosen: dict[str, Any]
-    chosen, port = json.loads(store.get(_KEY))
+    chosen, port = json.loads(store.get(key))
     # In torchrun's store ranks would find the addresses of the first run's, which are gone. So the
     # second run has a store of its own, by the first rank.
     os.environ |= {"MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "False"}
