@@ -38,6 +38,41 @@ while loader.stats()["control"]["most_prefetch"] > 16:
 print(json.dumps(loader.stats()["control"]["most_prefetch"]))
 """
 
+FIRST = """
+import json
+import torch
+from feedline.torch import DataLoader
+
+rows = [torch.zeros(1 << 20) for _ in range(4)]
+loader = DataLoader(rows, batch_size=2, num_workers="auto", worker_mode="thread")
+batches = iter(loader)
+print(json.dumps(loader.stats()["control"]["setting"]["prefetch"]))
+"""
+
+HIRED = """
+import itertools
+import json
+import time
+import feedline
+from feedline.torch import DataLoader
+
+class Sleeping(list):
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return index
+
+loader = DataLoader(
+    Sleeping(range(100_000)),
+    batch_size=8,
+    num_workers=feedline.Auto(start=1, most=4),
+    prefetch_factor=feedline.Auto(start=1),
+)
+batches = iter(loader)
+while loader.stats()["control"]["most_workers"] == 4:
+    next(batches)
+print(json.dumps([loader.stats()["control"]["most_workers"], len(batches._workers)]))
+"""
+
 LOADER = """
 import json
 import numpy as np
@@ -104,6 +139,20 @@ def test_a_controller_of_the_drop_in_reads_no_further_ahead_than_memory_allows(t
     # Batches of 4 MiB; a quarter is 64 MiB.
     files = {"box/memory.max": f"{256 << 20}\n"}
     assert inside(tmp_path, "0::/box\n", files, DROP_IN) == 16
+
+
+def test_the_first_read_ahead_too_is_bounded_by_what_samples_take(tmp_path):
+    pytest.importorskip("torch")
+    # Batches of 8 MiB; a quarter is one of them.
+    files = {"box/memory.max": f"{32 << 20}\n"}
+    assert inside(tmp_path, "0::/box\n", files, FIRST) == 1
+
+
+def test_no_more_processes_are_started_than_memory_allows(tmp_path):
+    pytest.importorskip("torch")
+    # Less than what any process of Python's has to itself.
+    files = {"box/memory.max": f"{1 << 20}\n"}
+    assert inside(tmp_path, "0::/box\n", files, HIRED) == [1, 1]
 
 
 def test_groups_without_a_limit_leave_all(tmp_path):

@@ -92,6 +92,7 @@ class AutoMode:
         if self._facts is None:
             some = some if auto is None else min(some, MOST[mode])
             return Choice(mode, some, "the dataset gave no sample to try out")
+        loader._budget.expect(self._facts.size * scene.batch)
         if self.choice is None:
             return decide(self._facts, scene)
         return decide(

@@ -53,6 +53,11 @@ class Budget:
         self.memory = memory
         self._usual: int | None = None
         self._largest = 0
+        self._expected = 0
+
+    def expect(self, size: int) -> None:
+        """Note how many bytes batches are likely to have; it counts until one was seen."""
+        self._expected = size
 
     def is_steered(self) -> None:
         """Let a controller's read-ahead be bounded, too, where nobody has said anything."""
@@ -72,7 +77,8 @@ class Budget:
     def furthest(self) -> int | None:
         """Return how many a controller may read ahead; None: any number, as far as is known."""
         most = self._usual if self.memory is None else self.memory
-        return None if most is None or not self._largest else max(1, most // self._largest)
+        largest = self._largest or self._expected
+        return None if most is None or not largest else max(1, most // largest)
 
     def batches(self) -> int | None:
         """Return how many may be open; None: any number."""

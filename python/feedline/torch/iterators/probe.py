@@ -20,6 +20,7 @@ import torch
 from torch.utils.data import Dataset
 
 from feedline._torch_private import _MapDatasetFetcher
+from feedline.torch.iterators.budget import bytes_of
 from feedline.torch.iterators.left_open import LeftOpen
 from feedline.torch.iterators.trials import (
     Sending,
@@ -61,6 +62,8 @@ class Facts(NamedTuple):
     # tried out; or why it cannot be.
     together: Together | str | None = None
     sending: Sending | str | None = None
+    # Bytes, as it is in this process.
+    size: int = 0
 
 
 class _Watch(threading.Thread):
@@ -144,7 +147,7 @@ def probe(
             return None
         after = generator_states()
         moves = tuple(name for name in before if before[name] != after[name])
-        found = found._replace(moves=moves)
+        found = found._replace(moves=moves, size=bytes_of(first))
         if processes:
             refused = None if forks else why_not_pickled(loader)
             sending = refused or sent(

@@ -12,11 +12,13 @@ work. So there is no look until all have.
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns, process_time_ns
 from typing import TYPE_CHECKING, Any, cast
 
-from feedline._feedline import Controller, usable_cores
+from feedline._feedline import Controller, usable_cores, usable_memory
 from feedline.torch.iterators.left_open import auto_of
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from feedline.torch.iterators.diary import Diary
     from feedline.torch.iterators.manner import Manner
 
-__all__ = ["LOOK", "MOST", "Steering", "most_workers", "processor_time"]
+__all__ = ["LOOK", "MOST", "Steering", "fitting", "most_workers", "processor_time"]
 
 # Seconds between two looks of a loop that waits.
 LOOK = 0.1
@@ -184,6 +186,28 @@ def most_workers(loader: DataLoader[Any], mode: str, workers: int) -> int:
     auto = auto_of(loader.num_workers)
     most = MOST[mode] if auto is None or auto.most is None else auto.most
     return max(most, workers)
+
+
+def fitting(processes: Sequence[int]) -> int:
+    """Return how many worker processes fit into half of the memory that this one may use.
+
+    By what the largest of those that are there has to itself: any number, where the kernel does not
+    tell.
+
+    Parameters
+    ----------
+    processes
+        Those that are there, as the kernel numbers them.
+    """
+    largest = 0
+    for process in processes:
+        with suppress(OSError, ValueError):
+            told = Path(f"/proc/{process}/smaps_rollup").read_text()
+            lines = (line.split() for line in told.splitlines())
+            own = sum(int(line[1]) for line in lines if line[0] == "Private_Dirty:")
+            largest = max(largest, own * 1024)
+    memory = usable_memory()
+    return sys.maxsize if memory is None or not largest else memory // 2 // largest
 
 
 def processor_time(

@@ -33,7 +33,13 @@ from feedline.torch.iterators.bookkeeping import Bookkeeping
 from feedline.torch.iterators.left_open import LeftOpen, why_fixed
 from feedline.torch.iterators.manner import manner_of
 from feedline.torch.iterators.offering import Offers
-from feedline.torch.iterators.steering import LOOK, Steering, most_workers, processor_time
+from feedline.torch.iterators.steering import (
+    LOOK,
+    Steering,
+    fitting,
+    most_workers,
+    processor_time,
+)
 from feedline.torch.order.sampling import draw_seed
 from feedline.torch.states.bookmark import Counted, live_state
 from feedline.torch.states.worker_state import Asked, AskState, Ended, Stamped, has_states
@@ -121,6 +127,7 @@ class WorkersIterator(Counted, Bookkeeping):
             self._steering = None
         elif self._steering.moves_prefetch:
             self._budget.is_steered()
+            self._bound_read_ahead(self._steering)
         self._fixed = self._why_fixed(loader)
         # How many workers there may ever be.
         self._most = self._num_workers
@@ -242,9 +249,7 @@ class WorkersIterator(Counted, Bookkeeping):
         if not self._pin_memory:
             # What was made while the loop was elsewhere counts, too.
             self._worker_result_queue.take_all()
-        fits = self._budget.furthest()
-        if steering.moves_prefetch and fits is not None and fits < steering.furthest:
-            steering.at_most(prefetch=fits)
+        self._bound_read_ahead(steering)
         threads = [worker.pid for worker in self._workers]
         if steering.look(
             self._diary,
@@ -252,6 +257,11 @@ class WorkersIterator(Counted, Bookkeeping):
             processor_time(threads, self._active, are_processes=self._are_processes),
         ):
             self._carry_out(steering)
+
+    def _bound_read_ahead(self, steering: Steering) -> None:
+        fits = self._budget.furthest()
+        if steering.moves_prefetch and fits is not None and fits < steering.furthest:
+            steering.at_most(prefetch=fits)
 
     def _carry_out(self, steering: Steering) -> None:
         if self._manner.is_moving and self._offers is not None:
@@ -263,6 +273,12 @@ class WorkersIterator(Counted, Bookkeeping):
 
     def _hire(self, steering: Steering) -> None:
         """Start workers that are not there yet."""
+        if self._are_processes:
+            fit = fitting([worker.pid for worker in self._workers])
+            if fit < steering.workers:
+                steering.at_most(workers=max(fit, len(self._workers)))
+                if steering.workers <= len(self._workers):
+                    return
         began = monotonic()
         try:
             self._start_more(steering.workers)
