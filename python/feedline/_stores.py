@@ -57,7 +57,10 @@ def place(
         msg = f"{text!r} was a URL before it became a Path, which drops a slash; pass it as text"
         raise ValueError(msg)
     if is_url(text):
-        native("configure_store")(text, dict(storage_options or {}))
+        tell = native("configure_store")
+        # Nothing said is no word against what was said before.
+        if storage_options is not None:
+            tell(text, dict(storage_options))
         return text
     if storage_options is not None:
         msg = (
@@ -81,13 +84,17 @@ def plain_options(storage_options: Any) -> dict[str, str] | None:  # noqa: ANN40
     if not isinstance(storage_options, Mapping):
         msg = (
             "storage_options must be a dict such as {'region': 'eu-central-1'}, "
-            f"got {storage_options!r}"
+            f"got {type(storage_options).__name__}"
         )
         raise TypeError(msg)
     plain: dict[str, str] = {}
     for name, value in storage_options.items():
         if not isinstance(name, str) or not isinstance(value, (str, int, float, os.PathLike)):
-            msg = f"storage_options must be texts and numbers by name, got {name!r}: {value!r}"
+            # Not the value: it may be a secret.
+            msg = (
+                "storage_options must be texts and numbers by name, got "
+                f"{type(value).__name__} for {name!r}"
+            )
             raise TypeError(msg)
         if isinstance(value, bool):
             plain[name] = "true" if value else "false"

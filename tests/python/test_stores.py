@@ -339,6 +339,19 @@ def test_an_epoch_goes_on_where_it_was_left(photos):
     assert_alike([list(batch) for batch in again], expected[2:])
 
 
+def test_options_hold_for_what_is_opened_later_without_any(photos):
+    first = feedline.images(photos.url("train"), storage_options=photos.server.options)
+    again = feedline.images(photos.url("train"))
+    assert_alike(everything(again), everything(first))
+
+
+def test_no_message_tells_a_secret(photos):
+    for wrong in ({"secret_access_key": ["hunter2"]}, ["hunter2"], "hunter2"):
+        with pytest.raises(TypeError, match="storage_options must be") as raised:
+            feedline.images(photos.url("train"), storage_options=wrong)
+        assert "hunter2" not in str(raised.value)
+
+
 def test_what_is_wrong_is_said_when_the_source_is_opened(photos, tmp_path):
     options = photos.server.options
     train = photos.url("train")

@@ -235,3 +235,27 @@ def test_tls_with_a_certificate_of_ones_own(authority, photos, monkeypatch):
                 feedline.images(other.url(), storage_options=options | {"ca_bundle": wrong})
     finally:
         server.close()
+
+
+def test_where_a_store_is_comes_from_the_environment_before_the_profile(
+    photos, tmp_path, monkeypatch
+):
+    server = S3Server()
+    try:
+        bucket = Bucket(server, photos)
+        options = server.options
+        config = tmp_path / "config"
+        config.write_text(
+            "[profile lab]\n"
+            f"aws_access_key_id = {options['access_key_id']}\n"
+            f"aws_secret_access_key = {options['secret_access_key']}\n"
+            "endpoint_url = http://127.0.0.1:9\n"
+        )
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_PROFILE", "lab")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+        far = feedline.images(bucket.url("train"))
+        assert_alike(everything(far), everything(feedline.images(photos / "train")))
+    finally:
+        server.close()

@@ -95,7 +95,7 @@ impl Controller {
     /// No more workers than these are to be had, or no more batches fit.
     #[pyo3(signature = (*, workers=None, prefetch=None))]
     fn at_most(&self, workers: Option<usize>, prefetch: Option<usize>) {
-        lock(&self.inner).at_most(workers, prefetch);
+        let _ = lock(&self.inner).at_most(workers, prefetch);
     }
 
     /// What it is at, what it did and why, as JSON.

@@ -61,7 +61,8 @@ pub struct Head {
     pub size: u64,
     /// What tells this content from any other.
     pub etag: Option<Arc<str>>,
-    /// The same in 64 bits; where there is no ETag, of time and size.
+    /// The same in 64 bits; where there is no ETag, of time and size. Where there is no time either it is even, as
+    /// then it tells one size from another and no more.
     pub version: u64,
     /// When it was written, since 1970.
     pub modified: Duration,
@@ -72,14 +73,16 @@ impl Head {
         let modified = u64::try_from(meta.last_modified.timestamp()).unwrap_or(0);
         let etag = meta.e_tag.as_deref();
         let name = etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
+        let hash = |text: &str| XxHash3_64::oneshot(text.as_bytes());
         let version = match name.filter(|name| !name.is_empty()) {
-            Some(name) => XxHash3_64::oneshot(name.as_bytes()),
-            None => XxHash3_64::oneshot(format!("{} {modified}", meta.size).as_bytes()),
+            Some(name) => hash(name) | 1,
+            None if modified == 0 => (hash(&meta.size.to_string()) & !1).max(2),
+            None => hash(&format!("{} {modified}", meta.size)) | 1,
         };
         Head {
             size: meta.size,
             etag: etag.map(Arc::from),
-            version: version.max(1),
+            version,
             modified: Duration::from_secs(modified),
         }
     }
@@ -161,6 +164,8 @@ struct Link {
 struct Live {
     root: String,
     client: Arc<dyn ObjectStore>,
+    /// Where that is, if it is not where the URL says by itself.
+    server: String,
     attempts: Arc<Attempts>,
     hedge: bool,
     permits: Semaphore,
@@ -242,6 +247,12 @@ impl Bucket {
         format!("{}/{key}", self.address.root)
     }
 
+    /// What a listing of a URL is known by: two servers may have a bucket of one name.
+    pub(crate) fn said_of(&self, url: &str) -> Result<String, StoreError> {
+        let server = &self.live()?.server;
+        Ok(if server.is_empty() { url.to_string() } else { format!("{url} at {server}") })
+    }
+
     /// How many samples ahead a loader should tell: enough for all requests that may be in flight.
     #[must_use]
     pub fn looks_ahead(&self) -> usize {
@@ -315,7 +326,8 @@ impl Bucket {
     }
 
     fn entry(&self, wanted: &Wanted) -> Option<Kept<'_>> {
-        let cache = self.cache.as_ref().filter(|_| wanted.version != 0)?;
+        // What cannot be told from another is not kept: see `Head::version`.
+        let cache = self.cache.as_ref().filter(|_| wanted.version & 1 == 1)?;
         let Wanted { key, range, version } = wanted;
         let name = |range| EntryName::of(&self.address.root, key, *version, range);
         let whole = range.map(|range| (name(None), range));
@@ -407,9 +419,11 @@ impl Bucket {
 impl Live {
     fn start(address: &Address, options: &StoreOptions) -> Result<Arc<Live>, StoreError> {
         let attempts = Arc::default();
+        let (client, server) = client::connect(address, options, &attempts)?;
         let live = Arc::new(Live {
             root: address.root.clone(),
-            client: client::connect(address, options, &attempts)?,
+            client,
+            server,
             attempts,
             hedge: options.hedge,
             permits: Semaphore::new(options.max_requests),
@@ -576,6 +590,27 @@ pub(crate) fn key_path(url: String, key: &str) -> Result<KeyPath, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_an_object_with_neither_etag_nor_time_the_version_tells_the_size_alone() {
+        let mut meta = ObjectMeta {
+            location: KeyPath::from("key"),
+            last_modified: Default::default(),
+            size: 5,
+            e_tag: None,
+            version: None,
+        };
+        let of_size = Head::of(&meta).version;
+        meta.size = 6;
+        let of_another = Head::of(&meta).version;
+        assert!(of_size != of_another && of_size != 0, "a change of the size is noticed");
+        assert_eq!((of_size & 1, of_another & 1), (0, 0), "and nothing is kept");
+        meta.e_tag = Some(r#""one""#.into());
+        let one = Head::of(&meta).version;
+        meta.e_tag = Some(r#""two""#.into());
+        let two = Head::of(&meta).version;
+        assert!(one != two && one & 1 == 1 && two & 1 == 1);
+    }
 
     #[test]
     fn pauses_grow_and_differ_from_request_to_request() {

@@ -22,12 +22,12 @@ use crate::profile;
 const RETRY: Duration = Duration::from_secs(60);
 const RETRIES: usize = 10;
 
-/// Makes the client of the bucket that an address is in.
+/// Makes the client of the bucket that an address is in; says where that is, if the URL alone does not.
 pub(crate) fn connect(
     address: &Address,
     options: &StoreOptions,
     attempts: &Arc<Attempts>,
-) -> Result<Arc<dyn ObjectStore>, StoreError> {
+) -> Result<(Arc<dyn ObjectStore>, String), StoreError> {
     let root = address.root.as_str();
     let refused = |error: object_store::Error| {
         let advice = "look at storage_options and at the environment's variables for this store";
@@ -54,7 +54,12 @@ pub(crate) fn connect(
             let has_keys = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
             if options.profile.is_some() || !(keys_given || has_keys) {
                 for (name, value) in profile::settings(root, options.profile.as_deref())? {
-                    builder = builder.with_config(key(root, name)?, value);
+                    let key = key(root, name)?;
+                    // What says where things are comes from the environment first, as the `aws` command has it.
+                    let is_place = matches!(name, "region" | "endpoint_url");
+                    if !is_place || builder.get_config_value(&key).is_none() {
+                        builder = builder.with_config(key, value);
+                    }
                 }
             }
             for (name, value) in &options.client {
@@ -65,13 +70,16 @@ pub(crate) fn connect(
             if plain(AmazonS3ConfigKey::Endpoint) || plain(AmazonS3ConfigKey::S3Endpoint) {
                 builder = builder.with_allow_http(true);
             }
+            let server = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint]
+                .iter()
+                .find_map(|key| builder.get_config_value(key));
             let store = builder
                 .with_url(root)
                 .with_retry(retry)
                 .with_http_connector(counting)
                 .build()
                 .map_err(refused)?;
-            Ok(Arc::new(store))
+            Ok((Arc::new(store), server.unwrap_or_default()))
         }
         Scheme::Google => {
             let root_url = root.replacen("gcs://", "gs://", 1);
@@ -80,7 +88,7 @@ pub(crate) fn connect(
                 builder = builder.with_config(key(root, name)?, value);
             }
             let server = builder.get_config_value(&GoogleConfigKey::BaseUrl);
-            if server.is_some_and(|url| url.starts_with("http://")) {
+            if server.as_ref().is_some_and(|url| url.starts_with("http://")) {
                 let allow_http = GoogleConfigKey::Client(ClientConfigKey::AllowHttp);
                 builder = builder.with_config(allow_http, "true");
             }
@@ -90,7 +98,7 @@ pub(crate) fn connect(
                 .with_http_connector(counting)
                 .build()
                 .map_err(refused)?;
-            Ok(Arc::new(store))
+            Ok((Arc::new(store), server.unwrap_or_default()))
         }
         Scheme::Azure => {
             let mut builder = MicrosoftAzureBuilder::from_env();
@@ -98,16 +106,18 @@ pub(crate) fn connect(
                 builder = builder.with_config(key(root, name)?, value);
             }
             let server = builder.get_config_value(&AzureConfigKey::Endpoint);
-            if server.is_some_and(|url| url.starts_with("http://")) {
+            if server.as_ref().is_some_and(|url| url.starts_with("http://")) {
                 builder = builder.with_allow_http(true);
             }
+            let account = builder.get_config_value(&AzureConfigKey::AccountName);
+            let server = server.or(account);
             let store = builder
                 .with_url(root)
                 .with_retry(retry)
                 .with_http_connector(counting)
                 .build()
                 .map_err(refused)?;
-            Ok(Arc::new(store))
+            Ok((Arc::new(store), server.unwrap_or_default()))
         }
         Scheme::Http => {
             let mut builder = HttpBuilder::new();
@@ -123,7 +133,7 @@ pub(crate) fn connect(
                 .with_http_connector(counting)
                 .build()
                 .map_err(refused)?;
-            Ok(Arc::new(store))
+            Ok((Arc::new(store), String::new()))
         }
     }
 }

@@ -22,11 +22,12 @@
 //!
 //! A disk that is full, or may not be written to, ends the keeping, not the reading.
 
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File, TryLockError};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -51,9 +52,6 @@ const LARGE: u64 = 1 << 20;
 /// that was stopped right then for longer.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(1);
-
-/// Numbers temporary files.
-static NAMES: AtomicU64 = AtomicU64::new(0);
 
 /// What an entry is called: two hashes of URL, version and range.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -186,8 +184,9 @@ impl DiskCache {
 
     fn create(&self, name: EntryName, length: u64) -> io::Result<Keeping<'_>> {
         let path = self.path(name);
-        let number = NAMES.fetch_add(1, Ordering::Relaxed);
-        let temporary = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
+        // In two containers a process may have the same number, and a fork has the same keys to hash with.
+        let number = RandomState::new().build_hasher().finish();
+        let temporary = path.with_extension(format!("{}-{number:016x}.tmp", std::process::id()));
         let mut made = File::create_new(&temporary);
         if made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -221,8 +220,9 @@ impl DiskCache {
 
     /// A full or read-only disk stays so: trying for each object would only cost time.
     fn refuse(&self, error: &io::Error) {
-        // Not so a lock that somebody holds, or a folder that somebody removes meanwhile.
-        if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) {
+        // Not so a lock that somebody holds, a folder that somebody removes meanwhile, or a name that is taken.
+        use io::ErrorKind::{AlreadyExists, NotFound, WouldBlock};
+        if !matches!(error.kind(), WouldBlock | NotFound | AlreadyExists) {
             self.refused.get_or_init(|| format!("`{}`: {error}", self.folder.display()));
         }
     }
@@ -242,7 +242,7 @@ impl DiskCache {
         if self.change(fits)? {
             return Ok(true);
         }
-        Ok(self.evict()? && self.change(fits)?)
+        Ok(self.evict(bytes)? && self.change(fits)?)
     }
 
     /// Gives the count another value, as a whole, whoever else wants to: `None` leaves it and is `false`.
@@ -251,7 +251,7 @@ impl DiskCache {
         options.read(true).write(true).create(true).truncate(false);
         // Opened each time, so that its lock is this call's alone, whatever threads and forks there are.
         let open = || options.open(self.folder.join("used"));
-        let mut file = open().or_else(|error| match error.kind() {
+        let file = open().or_else(|error| match error.kind() {
             // Somebody has removed the folder.
             io::ErrorKind::NotFound => fs::create_dir_all(&self.folder).and_then(|()| open()),
             _ => Err(error),
@@ -265,29 +265,32 @@ impl DiskCache {
                 TryLockError::Error(error) => return Err(error),
             }
         }
+        let mut file = Locked(file);
         let mut count = [0; 8];
         // One that is new, or was cut off, begins at 0; the next count of all files puts it right.
-        let used = match file.read_exact(&mut count) {
+        let used = match file.0.read_exact(&mut count) {
             Ok(()) => u64::from_le_bytes(count),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
             Err(error) => return Err(error),
         };
         let after = value(used);
         if let Some(after) = after {
-            io::Seek::rewind(&mut file)?;
-            file.write_all(&after.to_le_bytes())?;
+            file.0.rewind()?;
+            file.0.write_all(&after.to_le_bytes())?;
         }
         Ok(after.is_some())
     }
 
-    /// Counts all files, and removes those that were not used for longest. `false` if another is at it.
-    fn evict(&self) -> io::Result<bool> {
+    /// Counts all files, and removes those that were not used for longest until there is `room`. `false` if another is
+    /// at it.
+    fn evict(&self, room: u64) -> io::Result<bool> {
         let mut options = File::options();
         options.write(true).create(true).truncate(false);
         let lock = options.open(self.folder.join("evict"))?;
         if lock.try_lock().is_err() {
             return Ok(false);
         }
+        let _lock = Locked(lock);
         let mut before = 0;
         self.change(|used| {
             before = used;
@@ -314,7 +317,7 @@ impl DiskCache {
             }
         }
         files.sort_unstable();
-        let aim = self.limit - self.limit / 10;
+        let aim = self.limit.saturating_sub(room.max(self.limit / 10));
         for (_, length, path) in files {
             if bytes <= aim {
                 break;
@@ -326,6 +329,16 @@ impl DiskCache {
         // What others have booked since counting began may be counted twice; the next count puts it right.
         self.change(|used| Some(bytes.saturating_add(used.saturating_sub(before))))?;
         Ok(true)
+    }
+}
+
+/// A file whose lock is given back, not only closed: a process that was forked meanwhile has it open as well, and
+/// would hold the lock for as long as it lives.
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
     }
 }
 
@@ -627,6 +640,32 @@ mod tests {
             cache.put(name(number), &[0; 100]);
         }
         assert!(bytes_on_disk(dir.path()) <= 1000 + 140, "{}", bytes_on_disk(dir.path()));
+    }
+
+    #[test]
+    fn one_that_takes_most_of_the_limit_has_room_made_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(dir.path(), 10 * 140).unwrap();
+        for number in 0..10 {
+            cache.put(name(number), &[0; 100]);
+        }
+        cache.put(name(10), &[0; 1000]);
+        assert!(cache.has(name(10)) && bytes_on_disk(dir.path()) <= 10 * 140);
+    }
+
+    #[test]
+    fn a_lock_is_free_again_though_a_fork_has_the_file_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(dir.path(), 1000).unwrap();
+        let open = || File::options().read(true).write(true).open(dir.path().join("used"));
+        cache.put(name(1), b"hello");
+        let file = open().unwrap();
+        file.try_lock().unwrap();
+        // As a fork has it: the same open file by another number.
+        let forked = file.try_clone().unwrap();
+        drop(Locked(file));
+        assert!(open().unwrap().try_lock().is_ok());
+        drop(forked);
     }
 
     #[test]

@@ -83,6 +83,14 @@ impl StoreError {
         StoreError { kind: Kind::Missing, doing: "list", url, what, advice: NAME }
     }
 
+    /// A listing names an object more than once.
+    #[must_use]
+    pub fn told_twice(url: String) -> StoreError {
+        let what = "the listing names it twice".to_string();
+        let advice = "look at what is between here and the store: pages come twice";
+        StoreError { kind: Kind::Unreachable, doing: "list", url, what, advice }
+    }
+
     pub(crate) fn changed(doing: &'static str, url: String) -> StoreError {
         let what = "the object has changed since it was opened".to_string();
         let advice = "open the dataset again, and write new objects under new names";

@@ -52,7 +52,8 @@ pub fn list(
     let options = bucket.options();
     let url = bucket.url(prefix);
     let kept = options.cache_dir.as_deref().filter(|_| !options.listing_max_age.is_zero());
-    let kept = kept.map(|folder| KeptListing::of(folder, &url));
+    let kept = kept.map(|folder| Ok(KeptListing::of(folder, &bucket.said_of(&url)?)));
+    let kept = kept.transpose()?;
     if let Some(kept) = &kept
         && kept.age().is_some_and(|age| age <= options.listing_max_age)
         // Read twice: nothing of one that is damaged is shown.
@@ -168,6 +169,7 @@ fn unlisted(bucket: &Bucket, url: String, error: &object_store::Error) -> StoreE
 /// A listing on disk.
 struct KeptListing {
     path: PathBuf,
+    /// Of what it is.
     url: String,
 }
 

@@ -150,18 +150,33 @@ impl Controller {
         self.mark.map_or(0, |mark| mark.now_ns + pause)
     }
 
-    /// No more workers than these are to be had, or no more batches fit.
-    pub fn at_most(&mut self, workers: Option<usize>, prefetch: Option<usize>) {
+    /// No more workers than these are to be had, or no more batches fit. Returns what to do from now on.
+    pub fn at_most(&mut self, workers: Option<usize>, prefetch: Option<usize>) -> Setting {
         let least = |most: Option<usize>, given: Option<usize>| match (most, given) {
             (Some(most), Some(given)) => Some(most.min(given)),
             _ => most,
         };
         self.bounds.workers = least(self.bounds.workers, workers);
         self.bounds.prefetch = least(self.bounds.prefetch, prefetch);
-        let Setting { workers: now, prefetch: ahead } = self.setting;
-        self.setting.workers = now.min(workers.unwrap_or(now)).max(1);
-        self.setting.prefetch = ahead.min(prefetch.unwrap_or(ahead)).max(1);
+        let within = |setting: Setting| Setting {
+            workers: setting.workers.min(workers.unwrap_or(setting.workers)).max(1),
+            prefetch: setting.prefetch.min(prefetch.unwrap_or(setting.prefetch)).max(1),
+        };
+        if let Some(trial) = &mut self.trial {
+            trial.before = within(trial.before);
+        }
+        let to = within(self.setting);
+        if to == self.setting {
+            return to;
+        }
+        // What was being tried is not what there is now.
         self.trial = None;
+        let why = match to.workers < self.setting.workers {
+            true => "no more workers could be started",
+            false => "no more batches fit into the memory",
+        };
+        self.stays = why.into();
+        self.change(to, why.into(), self.mark.map_or(0, |mark| mark.now_ns))
     }
 
     /// What it is at, what it did and why.

@@ -291,6 +291,28 @@ fn only_what_it_may_move_is_moved() {
 }
 
 #[test]
+fn what_cannot_be_had_is_a_change_with_its_reason_and_never_returned_to() {
+    let sleep = Paper { compute: 0.0001, wait: 0.010, ..Paper::IMAGES };
+    let mut run = Run::of(&sleep, WORST);
+    run.on(5.0, |setting| sleep.speed(setting), quiet);
+    let before = run.setting;
+    assert!(before.workers > 3, "{}", told(&run));
+    run.setting = run.controller.at_most(Some(3), None);
+    assert_eq!(run.setting, Setting { workers: 3, ..before });
+    let last = run.controller.stats().changes.pop().unwrap();
+    assert_eq!((last.from, last.to), (before, run.setting));
+    assert_eq!(last.why, "no more workers could be started");
+    // A ceiling that nothing touches changes nothing.
+    let changed = run.controller.stats().changed;
+    assert_eq!(run.controller.at_most(Some(3), Some(64)), run.setting);
+    assert_eq!(run.controller.stats().changed, changed);
+    for _ in 0..30 {
+        run.on(1.0, |setting| sleep.speed(setting), quiet);
+        assert!(run.setting.workers <= 3, "{}", told(&run));
+    }
+}
+
+#[test]
 fn time_in_which_nobody_asks_counts_for_nothing() {
     let images = Paper::IMAGES;
     let away = Speed { rate: 0.0, wait: 0.0, idle: 1.0, each: 0.0, used: 0.0 };

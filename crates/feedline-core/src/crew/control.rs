@@ -20,12 +20,12 @@ pub(super) fn control(engine: &Arc<Engine>, roll: &Arc<Roll>, pin: bool) {
         if engine.gate.now_ns() < controller.due_ns() {
             continue;
         }
-        let Some(to) = controller.look(&counters(engine)) else { continue };
+        let Some(mut to) = controller.look(&counters(engine)) else { continue };
         while control.seats.hired() < to.workers {
             let worker = control.seats.hired();
             if hire(roll, engine, worker, Duty::Jobs, pin).is_err() {
                 // No thread is to be had: those who are there go on.
-                controller.at_most(Some(worker), None);
+                to = controller.at_most(Some(worker), None);
                 break;
             }
             control.seats.hire();

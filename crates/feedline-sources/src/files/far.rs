@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 
-use feedline_store::{Address, Entry};
+use feedline_store::{Address, Entry, StoreError};
 
 use super::listing::Listing;
 use super::name_order::compare;
@@ -76,7 +76,15 @@ pub(super) fn open(
         Vec::with_capacity(sorted.iter().map(|(_, _, folder)| folder.objects.len()).sum());
     let mut found = Vec::with_capacity(sorted.len());
     for (class, path, folder) in sorted {
-        let FarFolder { names, ends, objects } = folder.in_order();
+        let folder = folder.in_order();
+        if let Some(name) = folder.twice() {
+            let name = String::from_utf8_lossy(name);
+            let parts = [address.key.trim_end_matches('/'), &path, &name];
+            let key: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            let url = format!("{}/{}", address.root, key.join("/"));
+            return Err(objects::refused(StoreError::told_twice(url)));
+        }
+        let FarFolder { names, ends, objects } = folder;
         all.extend(objects);
         found.push(Found { class, path: path.into_bytes(), names, ends });
     }
@@ -86,21 +94,58 @@ pub(super) fn open(
 }
 
 impl FarFolder {
+    fn name(&self, at: usize) -> &[u8] {
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
+        &self.names[begin..self.ends[at] as usize]
+    }
+
     /// Sorted by name. Stores tell them so, but not all promise it.
     fn in_order(self) -> FarFolder {
-        let begin = |at: usize| at.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
-        let name = |at: &usize| &self.names[begin(*at)..self.ends[*at] as usize];
         let mut order: Vec<usize> = (0..self.ends.len()).collect();
-        if order.is_sorted_by(|a, b| compare(name(a), name(b)).is_le()) {
+        if order.is_sorted_by(|a, b| compare(self.name(*a), self.name(*b)).is_le()) {
             return self;
         }
-        order.sort_by(|a, b| compare(name(a), name(b)));
+        order.sort_by(|a, b| compare(self.name(*a), self.name(*b)));
         let mut sorted = FarFolder::default();
-        for at in &order {
-            sorted.names.extend_from_slice(name(at));
+        for at in order {
+            sorted.names.extend_from_slice(self.name(at));
             sorted.ends.push(sorted.names.len() as u32);
-            sorted.objects.push(self.objects[*at]);
+            sorted.objects.push(self.objects[at]);
         }
         sorted
+    }
+
+    /// A name that comes twice, if there is one, of names in order.
+    fn twice(&self) -> Option<&[u8]> {
+        let at = (1..self.ends.len()).find(|at| self.name(*at) == self.name(at - 1))?;
+        Some(self.name(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(names: &[&str]) -> FarFolder {
+        let mut folder = FarFolder::default();
+        for (number, name) in names.iter().enumerate() {
+            folder.names.extend_from_slice(name.as_bytes());
+            folder.ends.push(folder.names.len() as u32);
+            folder.objects.push(ObjectVersion { size: number as u64, version: 1 });
+        }
+        folder
+    }
+
+    #[test]
+    fn names_come_in_order_with_their_objects_and_one_that_comes_twice_is_found() {
+        let sorted = folder(&["b", "c", "", "a"]).in_order();
+        let names: Vec<&[u8]> = (0..4).map(|at| sorted.name(at)).collect();
+        assert_eq!(names, [b"" as &[u8], b"a", b"b", b"c"]);
+        let objects: Vec<u64> = sorted.objects.iter().map(|object| object.size).collect();
+        assert_eq!(objects, [2, 3, 0, 1]);
+        assert_eq!(sorted.twice(), None);
+        // A page that comes a second time, after others.
+        let again = folder(&["a", "b", "c", "a", "b"]).in_order();
+        assert_eq!(again.twice(), Some(b"a" as &[u8]));
     }
 }

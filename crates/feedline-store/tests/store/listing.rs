@@ -102,3 +102,17 @@ fn what_a_listing_promised_and_is_not_there_is_an_error() {
     let error = bucket.read(&request(&other), &mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), Kind::Changed, "{error}");
 }
+
+#[test]
+fn a_listing_that_is_kept_is_of_one_server() {
+    let here = Store::new("listing-of-one");
+    here.put("here", b"");
+    let cache = tempfile::tempdir().unwrap();
+    let keep = [("cache_dir", cache.path().to_str().unwrap()), ("listing_max_age", "3600")];
+    here.configure(&keep).unwrap();
+    assert_eq!(listed(&here, "").unwrap()[0].name, "here");
+    let there = Store::new("listing-of-one");
+    there.put("there", b"");
+    there.configure(&keep).unwrap();
+    assert_eq!(listed(&there, "").unwrap()[0].name, "there");
+}
