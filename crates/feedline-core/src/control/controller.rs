@@ -172,7 +172,9 @@ impl Controller {
         // What was being tried is not what there is now.
         self.trial = None;
         let why = match to.workers < self.setting.workers {
-            true => "no more workers could be started",
+            true => {
+                "no more workers are to be had: they cannot be started, or do not fit into the memory"
+            }
             false => "no more batches fit into the memory",
         };
         self.stays = why.into();

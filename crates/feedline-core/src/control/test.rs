@@ -301,7 +301,10 @@ fn what_cannot_be_had_is_a_change_with_its_reason_and_never_returned_to() {
     assert_eq!(run.setting, Setting { workers: 3, ..before });
     let last = run.controller.stats().changes.pop().unwrap();
     assert_eq!((last.from, last.to), (before, run.setting));
-    assert_eq!(last.why, "no more workers could be started");
+    assert_eq!(
+        last.why,
+        "no more workers are to be had: they cannot be started, or do not fit into the memory"
+    );
     // A ceiling that nothing touches changes nothing.
     let changed = run.controller.stats().changed;
     assert_eq!(run.controller.at_most(Some(3), Some(64)), run.setting);
