@@ -514,6 +514,28 @@ def test_a_loop_that_forks_is_watched_and_its_child_too_ends(doctor):
     assert told["bottleneck"] == "too few workers"
 
 
+def test_the_main_thread_of_a_process_that_was_forked_is_seen(tmp_path):
+    program = """
+    import json, os, sys, time
+    from pathlib import Path
+    from feedline.doctor.sampling import Sampler
+    from feedline.doctor.signals import WATCH, Signal
+
+    folder = Path(sys.argv[1])
+    if os.fork():
+        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+    Sampler(folder, is_script=True).start()
+    Signal(folder).phase = WATCH
+    seen, written = [], folder / f"process-{os.getpid()}.json"
+    while "step" not in seen:
+        time.sleep(0.01)
+        if written.exists():
+            seen = [role for role, *_ in json.loads(written.read_text())["places"]]
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
+    assert subprocess.run(command, timeout=PATIENCE).returncode == 0
+
+
 def test_a_script_that_takes_too_long_is_ended(doctor):
     code, out, err = doctor("import time; time.sleep(1000)", "--limit", "0.5", head="")
     assert (code, out) == (3, "")

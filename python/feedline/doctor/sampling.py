@@ -156,6 +156,8 @@ class Sampler(threading.Thread):
     def _look(self) -> None:
         me = threading.get_ident()
         natives = {it.ident: it.native_id for it in threading.enumerate()}
+        # In a process that was forked Python still has the number that this thread had before.
+        natives[self._main] = os.getpid()
         frames = sys._current_frames()
         for ident in self._threads.keys() - frames.keys():
             self._threads.pop(ident).close()
