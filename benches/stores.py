@@ -201,8 +201,9 @@ def main() -> None:
     tables = ["shards", "objects", "s3fs", "webdataset"]
     about = f"an S3 server with {LATENCY_MS} ms per request, the same on disk, and peers"
     bench = Bench("stores", about, tables)
-    samples = bench.size(20_000, 512)
-    shard_samples = min(samples, 4096)
+    shard_samples = bench.size(4096, 512)
+    many = not {"objects", "s3fs"}.isdisjoint(bench.tables)
+    samples = bench.size(20_000, 512) if many else shard_samples
     with laid_out(samples) as bucket, served(bucket.parent) as options:
         chain = f"RandomResizedCrop 224 + flip + normalise, batches of {BATCH}, shuffled"
         settings = f"{chain}, 2 workers"
