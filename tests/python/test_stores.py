@@ -1,5 +1,6 @@
 """Sources by URL: the batches are those of the same files on disk, whatever happens on the way."""
 
+import gzip
 import io
 import multiprocessing
 import pickle
@@ -144,6 +145,38 @@ def test_with_a_cache_a_shard_is_fetched_once_for_headers_and_samples(larger, tm
         assert_alike(everything(far, shuffle=True, num_workers=2), expected)
     # Beside the beginning of each, which tells whether it is compressed.
     assert bytes_read(bucket) <= size + 2 * 65_536
+
+
+@pytest.mark.parametrize("packing", ["plain", "gzip"])
+def test_streamed_shards_come_in_pieces_each_once_an_epoch(tmp_path, server, packing):
+    """A window's pieces are all under way before its first samples want them."""
+    folder = tmp_path / "long"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for shard in range(2):
+        content = [rng.bytes(1 << 20) for _ in range(20)]
+        samples = [(f"{shard}-{i:02}", {"bin": content[i], "cls": b"1"}) for i in range(20)]
+        pack(folder / f"{shard}.tar", samples)
+        if packing == "gzip":
+            packed = gzip.compress((folder / f"{shard}.tar").read_bytes(), 1)
+            (folder / f"{shard}.tar").write_bytes(packed)
+    bucket = Bucket(server, folder)
+    options = server.options | {"hedge": False}
+    names, settings = "{0..1}.tar", {"streaming": True, "parts": ["bin", "cls"]}
+    far = feedline.tar(bucket.url(names), storage_options=options, **settings)
+    near = feedline.tar(folder / names, **settings)
+    expected = everything(near, shuffle=True)
+    size = sum(len(content) for content in bucket.objects.values())
+    server.latency = 0.2
+    for workers in (0, 2):
+        bytes_before, before = bytes_read(bucket), server.objects_read()
+        server.most_in_flight = 0
+        batches = everything(far, shuffle=True, num_workers=workers, epochs=1)
+        assert_alike(batches, expected)
+        # Each shard has two pieces of 8 MiB and one that is shorter.
+        assert bytes_read(bucket) - bytes_before == size
+        assert server.objects_read() - before == 6
+        assert server.most_in_flight == 6
 
 
 def test_long_members_are_passed_over_when_a_shard_is_opened(tmp_path, server):

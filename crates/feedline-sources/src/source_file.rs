@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::read_at::{append_at, make_room, open_plain, read_exact_at};
@@ -91,6 +92,16 @@ impl SourceFile {
         }
     }
 
+    /// Told that these bytes are wanted soon by whoever goes [forward](Forward) through it. Returns at once, with the
+    /// end of what is there or under way.
+    pub fn expect_forward(&self, range: Range<u64>) -> u64 {
+        match self {
+            SourceFile::Disk(_) | SourceFile::Held(_) => range.end,
+            #[cfg(feature = "stores")]
+            SourceFile::Object(object) => object.begin_pieces(range),
+        }
+    }
+
     /// Fills `buffer` from byte `offset` on.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
@@ -168,37 +179,86 @@ impl AsRef<SourceFile> for SourceFile {
 #[derive(Debug)]
 pub struct Forward<F> {
     file: F,
-    at: u64,
     len: u64,
+    at: u64,
+    /// What was read last, and where that began.
+    buffer: Vec<u8>,
+    start: u64,
+    /// Up to where an object's pieces are under way.
+    #[cfg(feature = "stores")]
+    begun: u64,
 }
+
+/// What is read of a file on a disk at a time.
+const READ_AHEAD: usize = 256 << 10;
 
 impl<F: AsRef<SourceFile>> Forward<F> {
     /// From its first byte on. `len` is what it had when it was opened.
     pub fn new(file: F, len: u64) -> Forward<F> {
-        Forward { file, at: 0, len }
+        Forward {
+            file,
+            len,
+            at: 0,
+            buffer: Vec::new(),
+            start: 0,
+            #[cfg(feature = "stores")]
+            begun: 0,
+        }
+    }
+
+    /// Reads what comes next into the buffer: nothing, at the end.
+    fn refill(&mut self) -> io::Result<()> {
+        self.buffer.clear();
+        self.start = self.at;
+        match self.file.as_ref() {
+            // (A file on a disk may have grown.)
+            SourceFile::Disk(file) => {
+                self.buffer.resize(READ_AHEAD, 0);
+                let read = read_some_at(file, &mut self.buffer, self.at);
+                self.buffer.truncate(*read.as_ref().unwrap_or(&0));
+                read?;
+            }
+            SourceFile::Held(bytes) => {
+                let rest = bytes.get(self.at as usize..).unwrap_or(&[]);
+                self.buffer.extend_from_slice(&rest[..rest.len().min(READ_AHEAD)]);
+            }
+            #[cfg(feature = "stores")]
+            SourceFile::Object(object) if self.at < self.len => {
+                let (bytes, begun) = (&mut self.buffer, &mut self.begun);
+                match object.append_piece(bytes, self.at, begun) {
+                    Ok(start) => self.start = start,
+                    Err(error) => {
+                        self.buffer.clear();
+                        return Err(error.into());
+                    }
+                }
+            }
+            #[cfg(feature = "stores")]
+            SourceFile::Object(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl<F: AsRef<SourceFile>> io::BufRead for Forward<F> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at >= self.start + self.buffer.len() as u64 {
+            self.refill()?;
+        }
+        Ok(&self.buffer[(self.at - self.start) as usize..])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.at += bytes as u64;
     }
 }
 
 impl<F: AsRef<SourceFile>> io::Read for Forward<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = match self.file.as_ref() {
-            SourceFile::Disk(file) => read_some_at(file, buffer, self.at)?,
-            SourceFile::Held(bytes) => {
-                let rest = bytes.get(self.at as usize..).unwrap_or(&[]);
-                let there = rest.len().min(buffer.len());
-                buffer[..there].copy_from_slice(&rest[..there]);
-                there
-            }
-            #[cfg(feature = "stores")]
-            SourceFile::Object(object) => {
-                let there = (self.len - self.at).min(buffer.len() as u64) as usize;
-                object.read_exact_at(&mut buffer[..there], self.at)?;
-                there
-            }
-        };
-        // (A file on a disk may have grown.)
-        self.at += read as u64;
-        self.len = self.len.max(self.at);
+        let there = io::BufRead::fill_buf(self)?;
+        let read = there.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&there[..read]);
+        io::BufRead::consume(self, read);
         Ok(read)
     }
 }

@@ -357,17 +357,18 @@ impl Bucket {
         }
     }
 
-    /// Begins to fetch what somebody will [`read`](Bucket::read), unless it is there already. Returns at once.
-    pub fn begin(&self, request: &Request) {
-        let Ok(live) = self.live() else { return };
+    /// Begins to fetch what somebody will [`read`](Bucket::read), unless it is there already. Returns at once: whether
+    /// it is under way or there, which it is not where as much as may be is under way.
+    pub fn begin(&self, request: &Request) -> bool {
+        let Ok(live) = self.live() else { return false };
         if self.is_at_hand(request) {
-            return;
+            return true;
         }
         let wanted = request.wanted();
         let flight = live.ahead().begin(&wanted, request.bytes, self.options.read_ahead);
-        if let Some(flight) = flight {
-            live.fly(flight, wanted, request);
-        }
+        let Some(flight) = flight else { return false };
+        live.fly(flight, wanted, request);
+        true
     }
 
     /// Whether it was begun and not read yet, or seems to be kept on disk.

@@ -1,5 +1,6 @@
 //! An object as a file that is open: read at any place, by any number of threads, as long as it is the same.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::error::{Kind, StoreError};
 
 /// What is read at the beginning of an object at least: headers are read in small pieces.
 const BEGINNING: u64 = 64 << 10;
-/// What is read ahead at most where somebody reads one piece after the other.
+/// What is read ahead at most where somebody reads on where he was; a piece of those who read all of it.
 const FARTHEST: u64 = 8 << 20;
 /// Pieces that are under way while a whole object is read.
 const UNDER_WAY: u64 = 4;
@@ -17,8 +18,8 @@ const UNDER_WAY: u64 = 4;
 /// An object that is open.
 ///
 /// Each read is a request for just those bytes, unless they were [begun](Object::begin) before, or are kept. Who
-/// reads one piece after the other gets more and more at a time, as from a file: up to 8 MiB, the next 8 MiB being
-/// under way. Every request names the ETag that the object had when it was opened, so bytes of two versions are never mixed: once it is
+/// reads on where he was gets more and more at a time, as from a file: up to 8 MiB, the next 8 MiB being
+/// under way. Who wants all of it takes one *piece* of 8 MiB [after the other](Object::append_piece). Every request names the ETag that the object had when it was opened, so bytes of two versions are never mixed: once it is
 /// replaced, reading it is an error.
 #[derive(Debug)]
 pub struct Object {
@@ -166,17 +167,45 @@ impl Object {
         Ok(())
     }
 
+    /// Begins to fetch the pieces that have something of these bytes, for whoever reads from front to back. Returns at
+    /// once, with the end of what is under way or there: there may be no room for more.
+    pub fn begin_pieces(&self, range: Range<u64>) -> u64 {
+        let mut at = range.start;
+        while at < range.end.min(self.size) && self.bucket.begin(&self.piece(at)) {
+            at = (at / FARTHEST + 1) * FARTHEST;
+        }
+        at.min(self.size)
+    }
+
+    /// The piece that has byte `at`. Pieces lie at the same places whoever reads, so what was begun is what is read.
+    fn piece(&self, at: u64) -> Request {
+        let start = at / FARTHEST * FARTHEST;
+        self.request(start, (start + FARTHEST).min(self.size))
+    }
+
+    /// Appends the piece that has byte `at`, the next ones being under way, and returns where it begins. `begun` is up
+    /// to where they are: at first 0, and then what it was left at.
+    pub fn append_piece(
+        &self,
+        out: &mut Vec<u8>,
+        at: u64,
+        begun: &mut u64,
+    ) -> Result<u64, StoreError> {
+        let start = at / FARTHEST * FARTHEST;
+        // Where there is one piece, nothing is gained by beginning it.
+        if self.size > FARTHEST {
+            *begun = self.begin_pieces(start.max(*begun)..start + UNDER_WAY * FARTHEST);
+        }
+        let end = (start + FARTHEST).min(self.size);
+        self.append_at(out, start, end.saturating_sub(start) as usize)?;
+        Ok(start)
+    }
+
     /// Appends all of it: in pieces of 8 MiB, the next ones being under way.
     pub fn append_whole(&self, out: &mut Vec<u8>) -> Result<(), StoreError> {
-        let piece = |at: u64| FARTHEST.min(self.size.saturating_sub(at));
         let mut begun = 0;
         for at in (0..self.size).step_by(FARTHEST as usize) {
-            // Where there is one piece, nothing is gained by beginning it.
-            while self.size > FARTHEST && begun < self.size && begun < at + UNDER_WAY * FARTHEST {
-                self.begin(begun, piece(begun));
-                begun += piece(begun);
-            }
-            self.append_at(out, at, piece(at) as usize)?;
+            self.append_piece(out, at, &mut begun)?;
         }
         Ok(())
     }
@@ -189,10 +218,7 @@ impl Object {
             return Ok(true);
         }
         let Some(mut keeping) = self.bucket.keep(&whole) else { return Ok(false) };
-        let piece = |at: u64| {
-            let end = (at + FARTHEST).min(self.size);
-            Request { passing: true, ..self.request(at, end) }
-        };
+        let piece = |at: u64| Request { passing: true, ..self.piece(at) };
         let (mut begun, mut bytes) = (0, Vec::new());
         for at in (0..self.size).step_by(FARTHEST as usize) {
             if stop() {

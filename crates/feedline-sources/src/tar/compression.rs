@@ -1,6 +1,6 @@
 //! How a shard is compressed: told by its first bytes, not by its name.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
@@ -8,9 +8,6 @@ use flate2::bufread::MultiGzDecoder;
 use super::archive::ArchiveError;
 use crate::crowd::Stop;
 use crate::source_file::{Forward, SourceFile};
-
-/// What is read from the file at a time.
-const READ_AHEAD: usize = 256 << 10;
 
 /// How a shard is compressed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -56,8 +53,7 @@ impl Compression {
         len: u64,
         stop: Option<&'a Stop<'a>>,
     ) -> io::Result<Box<dyn Read + Send + 'a>> {
-        let file = Forward::new(file, len);
-        let file = BufReader::with_capacity(READ_AHEAD, Stoppable { file, stop });
+        let file = Stoppable { file: Forward::new(file, len), stop };
         Ok(match self {
             Compression::None => Box::new(file),
             Compression::Gzip => Box::new(MultiGzDecoder::new(file)),
@@ -71,6 +67,19 @@ impl Compression {
 struct Stoppable<'a> {
     file: Forward<Arc<SourceFile>>,
     stop: Option<&'a Stop<'a>>,
+}
+
+impl BufRead for Stoppable<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.stop.is_some_and(Stop::is_asked) {
+            return Err(io::Error::other("reading was interrupted"));
+        }
+        self.file.fill_buf()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.file.consume(bytes);
+    }
 }
 
 impl Read for Stoppable<'_> {

@@ -210,6 +210,15 @@ impl Shard {
         self.stamp.len
     }
 
+    /// How much of the file must be read, from its beginning, to have a sample; of a compressed one, about how much.
+    pub(super) fn reach(&self, sample: u64) -> u64 {
+        if self.compression == Compression::None {
+            return self.layout(sample).pieces().map(|piece| piece.end).max().unwrap_or(0);
+        }
+        let share = (sample + 1) as f64 / self.len().max(1) as f64;
+        (share * self.stamp.len as f64) as u64
+    }
+
     /// Makes sure that what was just read of the open file is what was looked through.
     pub(super) fn unchanged(&self, file: &SourceFile) -> Result<(), ArchiveError> {
         match file.change(&self.stamp)? {

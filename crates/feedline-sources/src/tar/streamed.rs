@@ -26,6 +26,14 @@
 //! A sample that is asked for again, or was dropped from the shelf, lies behind the cursor: it is read
 //! in place where the shard is not compressed, and otherwise by a second cursor from the shard's
 //! beginning. That is slow, and right.
+//!
+//! # Shards in a store
+//!
+//! A cursor takes an object in pieces of 8 MiB, a few of which are under way. That alone would have everybody wait where a
+//! window begins, for its first samples lie all over it. So the loader tells a window ahead which samples come, and
+//! pieces up to the farthest of them are begun then. Each shard notes how far that is; once its last sample was passed
+//! it begins anew, for all that was told of that pass was told before. Where the note is wrong (an epoch was given up, two
+//! overlap, samples are wanted in no window) pieces are begun by the cursor alone, or once too often.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -92,6 +100,8 @@ struct CursorState {
     /// Whether somebody is reading.
     busy: bool,
     cursors: Vec<ShardCursor>,
+    /// Up to which byte an object was begun to be fetched in this pass.
+    expected: u64,
 }
 
 /// A place in a shard up to which it was read.
@@ -286,8 +296,14 @@ impl Encoded for Streamed {
         drop(state);
         let turn = ReaderTurn(pass);
         let cursors = self.read(shard, sample, index.0, cursors, raw)?;
+        let is_over = sample + 1 == self.samples.shards[shard].len();
         let open = !cursors.is_empty();
-        lock(&pass.state).cursors = cursors;
+        let mut state = lock(&pass.state);
+        state.cursors = cursors;
+        if is_over {
+            state.expected = 0;
+        }
+        drop(state);
         drop(turn);
         if open {
             self.keep_few_open(shard);
@@ -302,6 +318,24 @@ impl Encoded for Streamed {
         part: usize,
     ) -> Result<&'a [u8], Cause> {
         self.samples.part(index, raw, part)
+    }
+
+    /// A window, where shards are far away.
+    fn look_ahead(&self) -> usize {
+        let is_far = self.samples.shards.iter().any(|shard| shard.object().is_some());
+        if is_far { usize::try_from(self.window).unwrap_or(usize::MAX) } else { 0 }
+    }
+
+    fn expect(&self, indices: &[SampleIndex]) {
+        for (shard, sample) in indices.iter().filter_map(|i| self.samples.complete(*i).ok()) {
+            let source = &self.samples.shards[shard];
+            let Some(object) = source.object() else { continue };
+            let mut state = lock(&self.passes[shard].state);
+            let reach = source.reach(sample);
+            if reach > state.expected {
+                state.expected = object.expect_forward(state.expected..reach);
+            }
+        }
     }
 
     fn cost_hint(&self, index: SampleIndex) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Text in gzip or zstd, known by its first bytes.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, Read};
 
 use crate::source_file::SourceFile;
 
@@ -32,8 +32,7 @@ impl Compression {
     }
 
     /// What is unpacked. What the decoders need is bounded: zstd refuses windows beyond 128 MiB.
-    pub(super) fn reader<'a>(self, packed: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-        let packed = BufReader::with_capacity(1 << 18, packed);
+    pub(super) fn reader<'a>(self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self {
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
             Compression::Zstd => Box::new(zstd::Decoder::with_buffer(packed)?),
