@@ -179,77 +179,55 @@ impl AsRef<SourceFile> for SourceFile {
 #[derive(Debug)]
 pub struct Forward<F> {
     file: F,
-    len: u64,
     at: u64,
-    /// What was read last, and where that began.
+    /// What was read of a disk last, and where that ends.
     buffer: Vec<u8>,
-    start: u64,
-    /// Up to where an object's pieces are under way.
+    end: u64,
     #[cfg(feature = "stores")]
-    begun: u64,
+    front: feedline_store::Front,
 }
 
 /// What is read of a file on a disk at a time.
 const READ_AHEAD: usize = 256 << 10;
 
 impl<F: AsRef<SourceFile>> Forward<F> {
-    /// From its first byte on. `len` is what it had when it was opened.
-    pub fn new(file: F, len: u64) -> Forward<F> {
+    /// From its first byte on.
+    pub fn new(file: F) -> Forward<F> {
         Forward {
             file,
-            len,
             at: 0,
             buffer: Vec::new(),
-            start: 0,
+            end: 0,
             #[cfg(feature = "stores")]
-            begun: 0,
+            front: feedline_store::Front::default(),
         }
-    }
-
-    /// Reads what comes next into the buffer: nothing, at the end.
-    fn refill(&mut self) -> io::Result<()> {
-        self.buffer.clear();
-        self.start = self.at;
-        match self.file.as_ref() {
-            // (A file on a disk may have grown.)
-            SourceFile::Disk(file) => {
-                self.buffer.resize(READ_AHEAD, 0);
-                let read = read_some_at(file, &mut self.buffer, self.at);
-                self.buffer.truncate(*read.as_ref().unwrap_or(&0));
-                read?;
-            }
-            SourceFile::Held(bytes) => {
-                let rest = bytes.get(self.at as usize..).unwrap_or(&[]);
-                self.buffer.extend_from_slice(&rest[..rest.len().min(READ_AHEAD)]);
-            }
-            #[cfg(feature = "stores")]
-            SourceFile::Object(object) if self.at < self.len => {
-                let (bytes, begun) = (&mut self.buffer, &mut self.begun);
-                match object.append_piece(bytes, self.at, begun) {
-                    Ok(start) => self.start = start,
-                    Err(error) => {
-                        self.buffer.clear();
-                        return Err(error.into());
-                    }
-                }
-            }
-            #[cfg(feature = "stores")]
-            SourceFile::Object(_) => {}
-        }
-        Ok(())
     }
 }
 
 impl<F: AsRef<SourceFile>> io::BufRead for Forward<F> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.at >= self.start + self.buffer.len() as u64 {
-            self.refill()?;
+        match self.file.as_ref() {
+            SourceFile::Disk(file) => {
+                if self.at == self.end {
+                    self.buffer.resize(READ_AHEAD, 0);
+                    self.end += read_some_at(file, &mut self.buffer, self.at)? as u64;
+                    let there = (self.end - self.at) as usize;
+                    self.buffer.truncate(there);
+                }
+                let left = (self.end - self.at) as usize;
+                Ok(&self.buffer[self.buffer.len() - left..])
+            }
+            SourceFile::Held(bytes) => Ok(bytes.get(self.at as usize..).unwrap_or(&[])),
+            #[cfg(feature = "stores")]
+            SourceFile::Object(object) => Ok(self.front.next(object)?),
         }
-        Ok(&self.buffer[(self.at - self.start) as usize..])
     }
 
     fn consume(&mut self, bytes: usize) {
         self.at += bytes as u64;
+        // (On a disk it has nothing to pass over.)
+        #[cfg(feature = "stores")]
+        self.front.pass(bytes);
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use object_store::path::Path as KeyPath;
@@ -381,38 +382,67 @@ impl Bucket {
     /// Appends what is wanted to `out`: from disk where it is kept, or when it comes.
     pub fn read(&self, request: &Request, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let wanted = request.wanted();
-        let entry = self.entry(&wanted);
-        if let Some(kept) = &entry {
-            if kept.get(out) {
-                self.cached.fetch_add(1, Ordering::Relaxed);
-                return Ok(());
-            }
-            self.missed.fetch_add(1, Ordering::Relaxed);
+        let kept = self.entry(&wanted);
+        if kept.as_ref().is_some_and(|kept| self.had(kept, out)) {
+            return Ok(());
         }
+        let fetched = self.landed(wanted, request)?;
+        let start = out.len();
+        self.append(&fetched, request, out)?;
+        if let Some(kept) = kept.filter(|_| !request.passing) {
+            kept.cache.put(kept.name, &out[start..]);
+        }
+        Ok(())
+    }
+
+    /// The same as it came, without a copy of what is not kept on disk.
+    pub(crate) fn fetch(&self, request: &Request) -> Result<Vec<Bytes>, StoreError> {
+        let wanted = request.wanted();
+        let Some(kept) = self.entry(&wanted) else {
+            return Ok(self.landed(wanted, request)?.pieces);
+        };
+        let mut whole = Vec::new();
+        if !self.had(&kept, &mut whole) {
+            let fetched = self.landed(wanted, request)?;
+            self.append(&fetched, request, &mut whole)?;
+            kept.cache.put(kept.name, &whole);
+        }
+        Ok(vec![whole.into()])
+    }
+
+    /// Whether it was on disk, and is now in `out`.
+    fn had(&self, kept: &Kept<'_>, out: &mut Vec<u8>) -> bool {
+        let had = kept.get(out);
+        if had { &self.cached } else { &self.missed }.fetch_add(1, Ordering::Relaxed);
+        had
+    }
+
+    /// Waits for what was begun before, or is begun now.
+    fn landed(&self, wanted: Wanted, request: &Request) -> Result<Fetched, StoreError> {
         let live = self.live()?;
         let begun = live.ahead().take(&wanted);
         let flight = begun.unwrap_or_else(|| {
             let flight = Arc::new(Flight::default());
-            live.fly(Arc::clone(&flight), wanted.clone(), request);
+            live.fly(Arc::clone(&flight), wanted, request);
             flight
         });
-        let fetched = flight.wait()?;
-        let (start, bytes) = (out.len(), fetched.bytes());
+        flight.wait()
+    }
+
+    fn append(
+        &self,
+        fetched: &Fetched,
+        request: &Request,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let bytes = fetched.bytes();
         if out.try_reserve(bytes).is_err() {
             let what = format!("there is no memory for its {bytes} bytes");
             let advice = "read smaller objects, or fewer at a time";
-            return Err(StoreError::new(
-                Kind::Unreachable,
-                "read",
-                self.url(&request.key),
-                what,
-                advice,
-            ));
+            let url = self.url(&request.key);
+            return Err(StoreError::new(Kind::Unreachable, "read", url, what, advice));
         }
         fetched.pieces.iter().for_each(|piece| out.extend_from_slice(piece));
-        if let Some(kept) = entry.filter(|_| !request.passing) {
-            kept.cache.put(kept.name, &out[start..]);
-        }
         Ok(())
     }
 }

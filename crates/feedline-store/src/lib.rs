@@ -2,7 +2,7 @@
 //!
 //! * [`Address`]: what a URL says; [`address`] and [`local`] tell URLs from paths.
 //! * [`StoreOptions`]: credentials, endpoint, what is kept on disk; [`Bucket::configure`] gives them to a bucket.
-//! * [`Object`]: one that is open, read at any place; [`Bucket::read`] fetches whole ones.
+//! * [`Object`]: one that is open, read at any place, or by [`Front`] from front to back; [`Bucket::read`] fetches whole ones.
 //! * [`Bucket::begin`], [`Object::begin`]: begin to fetch what a loader's plan will need.
 //! * [`list`]: what objects there are.
 //!
@@ -45,6 +45,7 @@ mod client;
 mod disk_cache;
 mod error;
 mod flight;
+mod front;
 mod hedge;
 mod listing;
 mod object;
@@ -55,6 +56,7 @@ mod runtime;
 pub use address::{Address, Scheme, address, is_url, local};
 pub use bucket::{Bucket, BucketInUse, Head, Request, StoreCounts};
 pub use error::{Kind, StoreError};
+pub use front::Front;
 pub use listing::{Entry, Watch, list};
 pub use object::Object;
 pub use options::{OWN, StoreOptions};

@@ -4,9 +4,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::address::Address;
 use crate::bucket::{Bucket, Request};
 use crate::error::{Kind, StoreError};
+use crate::front::Front;
 
 /// What is read at the beginning of an object at least: headers are read in small pieces.
 const BEGINNING: u64 = 64 << 10;
@@ -19,8 +22,9 @@ const UNDER_WAY: u64 = 4;
 ///
 /// Each read is a request for just those bytes, unless they were [begun](Object::begin) before, or are kept. Who
 /// reads on where he was gets more and more at a time, as from a file: up to 8 MiB, the next 8 MiB being
-/// under way. Who wants all of it takes one *piece* of 8 MiB [after the other](Object::append_piece). Every request names the ETag that the object had when it was opened, so bytes of two versions are never mixed: once it is
-/// replaced, reading it is an error.
+/// under way. Who wants all of it takes one *piece* of 8 MiB [after the other](Front). Every request names the ETag that
+/// the object had when it was opened, so bytes of two versions are never mixed: once it is replaced, reading it is an
+/// error.
 #[derive(Debug)]
 pub struct Object {
     bucket: Arc<Bucket>,
@@ -167,8 +171,8 @@ impl Object {
         Ok(())
     }
 
-    /// Begins to fetch the pieces that have something of these bytes, for whoever reads from front to back. Returns at
-    /// once, with the end of what is under way or there: there may be no room for more.
+    /// Begins to fetch the pieces that have something of these bytes, for whoever [reads it from front to
+    /// back](Front). Returns at once, with the end of what is under way or there: there may be no room for more.
     pub fn begin_pieces(&self, range: Range<u64>) -> u64 {
         let mut at = range.start;
         while at < range.end.min(self.size) && self.bucket.begin(&self.piece(at)) {
@@ -183,31 +187,37 @@ impl Object {
         self.request(start, (start + FARTHEST).min(self.size))
     }
 
-    /// Appends the piece that has byte `at`, the next ones being under way, and returns where it begins. `begun` is up
-    /// to where they are: at first 0, and then what it was left at.
-    pub fn append_piece(
-        &self,
-        out: &mut Vec<u8>,
-        at: u64,
-        begun: &mut u64,
-    ) -> Result<u64, StoreError> {
-        let start = at / FARTHEST * FARTHEST;
+    /// The piece that begins at byte `at`, the next ones being under way. `begun` is up to where they are: at first 0,
+    /// and then what it was left at.
+    pub(crate) fn next_piece(&self, at: u64, begun: &mut u64) -> Result<Vec<Bytes>, StoreError> {
+        let piece = self.piece(at);
         // Where there is one piece, nothing is gained by beginning it.
         if self.size > FARTHEST {
-            *begun = self.begin_pieces(start.max(*begun)..start + UNDER_WAY * FARTHEST);
+            *begun = self.begin_pieces(at.max(*begun)..at + UNDER_WAY * FARTHEST);
+        } else {
+            let window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(there) = window.part(at, at + piece.bytes) {
+                return Ok(vec![Bytes::copy_from_slice(there)]);
+            }
         }
-        let end = (start + FARTHEST).min(self.size);
-        self.append_at(out, start, end.saturating_sub(start) as usize)?;
-        Ok(start)
+        // Pieces of nothing would look like the end.
+        let mut came = self.bucket.fetch(&piece)?;
+        came.retain(|bytes| !bytes.is_empty());
+        Ok(came)
     }
 
     /// Appends all of it: in pieces of 8 MiB, the next ones being under way.
     pub fn append_whole(&self, out: &mut Vec<u8>) -> Result<(), StoreError> {
-        let mut begun = 0;
-        for at in (0..self.size).step_by(FARTHEST as usize) {
-            self.append_piece(out, at, &mut begun)?;
+        let mut front = Front::default();
+        loop {
+            let there = front.next(self)?;
+            if there.is_empty() {
+                return Ok(());
+            }
+            out.extend_from_slice(there);
+            let passed = there.len();
+            front.pass(passed);
         }
-        Ok(())
     }
 
     /// Fetches all of it into the cache on disk, from where any part of it is read then. Says whether it is there: it

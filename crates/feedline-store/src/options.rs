@@ -53,7 +53,7 @@ impl Default for StoreOptions {
                 .unwrap_or(100 << 30),
             hedge: true,
             listing_max_age: Duration::ZERO,
-            max_requests: 128,
+            max_requests: 256,
             profile: None,
             read_ahead: 256 << 20,
             client: BTreeMap::new(),

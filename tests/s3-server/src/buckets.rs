@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
 use s3s::dto::{
     ContentLength, ETag, ETagCondition, GetObjectInput, GetObjectOutput, HeadObjectInput,
     HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, Object, Timestamp,
@@ -34,6 +38,8 @@ enum Keys {
 const EPOCH: SystemTime = SystemTime::UNIX_EPOCH;
 /// Bytes of an object that is made up.
 const MADE_UP_BYTES: u64 = 1000;
+/// Answers of that many bytes are read in pieces: memory of some megabytes would be new each time.
+const LONG: u64 = 256 << 10;
 
 impl Keys {
     fn of(bucket: &Path) -> Keys {
@@ -136,6 +142,17 @@ fn read(file: &File, range: Range<u64>) -> S3Result<Vec<u8>> {
     Ok(content)
 }
 
+/// Bytes of a file as an answer that is read as it goes.
+fn in_pieces(file: File, range: Range<u64>) -> Body {
+    let pieces = stream::unfold((file, range), |(file, range)| async move {
+        let end = range.end.min(range.start + LONG);
+        let piece = (!range.is_empty()).then(|| read(&file, range.start..end))?;
+        let piece = piece.map(|piece| Frame::data(Bytes::from(piece)));
+        Some((piece.map_err(std::io::Error::other), (file, end..range.end)))
+    });
+    Body::http_body_unsync(StreamBody::new(pieces))
+}
+
 /// Another one for each content, by what the file system knows: reading files for it would take longer than serving them.
 fn etag_of(meta: &fs::Metadata) -> ETag {
     let (len, seconds, nanos) = (meta.len(), meta.mtime(), meta.mtime_nsec());
@@ -182,11 +199,14 @@ impl S3 for Folders {
             Some(range) => range.check(size)?,
             None => 0..size,
         };
-        let content = read(&file, start..end)?;
+        let body = match end - start {
+            ..LONG => Body::from(read(&file, start..end)?),
+            _ => in_pieces(file, start..end),
+        };
         let range = request.input.range.map(|_| format!("bytes {start}-{}/{size}", end - 1));
         Ok(S3Response::new(GetObjectOutput {
             accept_ranges: Some("bytes".to_string()),
-            body: Some(Body::from(content).into()),
+            body: Some(body.into()),
             content_length: length(end - start),
             content_range: range,
             e_tag: Some(etag),

@@ -50,10 +50,9 @@ impl Compression {
     pub(super) fn reader<'a>(
         self,
         file: Arc<SourceFile>,
-        len: u64,
         stop: Option<&'a Stop<'a>>,
     ) -> io::Result<Box<dyn Read + Send + 'a>> {
-        let file = Stoppable { file: Forward::new(file, len), stop };
+        let file = Stoppable { file: Forward::new(file), stop };
         Ok(match self {
             Compression::None => Box::new(file),
             Compression::Gzip => Box::new(MultiGzDecoder::new(file)),

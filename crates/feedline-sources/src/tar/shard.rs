@@ -129,7 +129,7 @@ impl OpenedShard {
             }
             Compression::None => members(&mut FarTape::new(&reading, stamp.len, stop), stop, visit),
             compressed => {
-                let reader = compressed.reader(Arc::clone(&reading), stamp.len, Some(stop))?;
+                let reader = compressed.reader(Arc::clone(&reading), Some(stop))?;
                 members(&mut StreamTape { reader, stop: Some(stop) }, stop, visit)
             }
         };
@@ -203,11 +203,6 @@ impl Shard {
     /// The object that it is, where it is in a store.
     pub(super) fn object(&self) -> Option<&Arc<SourceFile>> {
         self.object.as_ref()
-    }
-
-    /// Its bytes.
-    pub(super) fn file_bytes(&self) -> u64 {
-        self.stamp.len
     }
 
     /// How much of the file must be read, from its beginning, to have a sample; of a compressed one, about how much.

@@ -181,8 +181,7 @@ impl Streamed {
             None => {
                 self.begun.fetch_add(1, Ordering::Relaxed);
                 let file = Arc::new(source.file()?);
-                let len = source.file_bytes();
-                let reader = source.compression.reader(Arc::clone(&file), len, None)?;
+                let reader = source.compression.reader(Arc::clone(&file), None)?;
                 let tape = StreamTape { reader, stop: None };
                 ShardCursor { file, tape, at: 0, next: 0 }
             }

@@ -196,9 +196,8 @@ impl BegunText {
             return Ok(found);
         }
         let mut unpacking = UnpackingText { begun: &self, room, held: Vec::new(), spilled: None };
-        let mut from = compression
-            .reader(Forward::new(&self.file, self.stamp.len))
-            .map_err(|e| self.cannot("unpack")(e))?;
+        let mut from =
+            compression.reader(Forward::new(&self.file)).map_err(|e| self.cannot("unpack")(e))?;
         let (mut stretch, mut first, mut total) = (ScannedStretch::default(), None, 0_u64);
         let mut block = vec![0; BLOCK];
         loop {
