@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from feedline.measure import Run
+    from feedline.pipeline import Pipeline
 
 ROOT = Path(__file__).parents[1]
 LATENCY_MS = 50
@@ -212,7 +213,12 @@ def main() -> None:
         cached = options | {"cache_dir": str(kept), "cache_size": "100GiB"}
         names = f"shard-{{000..{shard_samples // PER_SHARD - 1:03}}}.tar"
 
-        def tar(where: str, options: dict[str, Any] | None = None, *, streaming: bool = True) -> Any:  # noqa: ANN401
+        def tar(
+            where: str,
+            options: dict[str, Any] | None = None,
+            *,
+            streaming: bool = True,
+        ) -> Pipeline:
             opened = feedline.tar(
                 where,
                 ["jpg", "cls"],
@@ -222,7 +228,7 @@ def main() -> None:
             )
             return for_training(opened.images(named=False))
 
-        def images(where: str, options: dict[str, Any] | None = None) -> Any:  # noqa: ANN401
+        def images(where: str, options: dict[str, Any] | None = None) -> Pipeline:
             return for_training(feedline.images(where, classes=True, storage_options=options))
 
         def ours(make: Callable[[], Any]) -> Callable[[], Iterable[Any]]:
@@ -234,13 +240,11 @@ def main() -> None:
             orders = Orders.of(shard_samples, BATCH, timed=1)
             for streaming in (True, False):
                 way = "streamed" if streaming else "each picture a request"
-                by_way = functools.partial(tar, streaming=streaming)
+                near = functools.partial(tar, str(bucket / names), streaming=streaming)
+                far = functools.partial(tar, f"s3://bucket/{names}", options, streaming=streaming)
                 bench.hold(
                     f"{shard_samples} pictures in tar shards, {way}, {settings}",
-                    {
-                        "disk": training(lambda: by_way(str(bucket / names)), orders),
-                        "store": training(lambda: by_way(f"s3://bucket/{names}", options), orders),
-                    },
+                    {"disk": training(near, orders), "store": training(far, orders)},
                     # One by one, the requests themselves take a part of the two cores.
                     require=["store/disk>=0.85"] if streaming else [],
                 )

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use feedline_store::{Bucket, Kind, Object, Request};
+use feedline_store::{Bucket, Front, Kind, Object, Request};
 
 use super::{Store, noise};
 
@@ -52,6 +52,46 @@ fn pieces_one_after_the_other_take_few_requests() {
 }
 
 #[test]
+fn from_front_to_back_each_piece_is_asked_for_once_and_begun_before() {
+    let store = Store::new("reading-front");
+    let content = noise((20 << 20) + 1);
+    store.put("large", &content);
+    let object = Object::open(&store.at("large")).unwrap();
+    let before = store.server.state.requests.load(Ordering::Relaxed);
+    assert_eq!(object.begin_pieces(0..1), 8 << 20, "one piece is under way");
+    assert_eq!(object.begin_pieces(8 << 20..(8 << 20) + 1), 16 << 20);
+    let (mut front, mut out) = (Front::default(), Vec::new());
+    loop {
+        let there = front.next(&object).unwrap();
+        if there.is_empty() {
+            break;
+        }
+        let some = there.len().min(700_000);
+        out.extend_from_slice(&there[..some]);
+        front.pass(some);
+    }
+    assert!(out == content);
+    assert!(front.next(&object).unwrap().is_empty(), "it stays at its end");
+    assert_eq!(store.server.state.requests.load(Ordering::Relaxed) - before, 3);
+    store.put("empty", b"");
+    let empty = Object::open(&store.at("empty")).unwrap();
+    assert!(Front::default().next(&empty).unwrap().is_empty());
+}
+
+#[test]
+fn no_more_is_begun_than_may_wait_in_memory() {
+    let store = Store::new("reading-room");
+    store.configure(&[("read_ahead", "16MiB"), ("hedge", "false")]).unwrap();
+    let content = noise(40 << 20);
+    store.put("large", &content);
+    let object = Object::open(&store.at("large")).unwrap();
+    assert_eq!(object.begin_pieces(0..40 << 20), 16 << 20);
+    let mut out = Vec::new();
+    object.append_whole(&mut out).unwrap();
+    assert!(out == content);
+}
+
+#[test]
 fn errors_resets_throttling_and_broken_answers_are_overcome() {
     let store = Store::new("reading-faults");
     let content = noise(500_000);
@@ -64,7 +104,7 @@ fn errors_resets_throttling_and_broken_answers_are_overcome() {
     }
     let bucket = Bucket::of(&store.at("")).unwrap();
     let request = |i: usize| Request { key: i.to_string().into(), ..Request::default() };
-    (0..8).for_each(|i| bucket.begin(&request(i)));
+    assert!((0..8).all(|i| bucket.begin(&request(i))));
     for i in 0..8 {
         let mut out = Vec::new();
         bucket.read(&request(i), &mut out).unwrap();
@@ -82,7 +122,7 @@ fn many_requests_are_in_flight_on_behalf_of_one_thread() {
     store.configure(&[("max_requests", "32"), ("hedge", "false")]).unwrap();
     let bucket = Bucket::of(&store.at("")).unwrap();
     let request = |key: &Arc<str>| Request { key: Arc::clone(key), ..Request::default() };
-    keys.iter().for_each(|key| bucket.begin(&request(key)));
+    assert!(keys.iter().all(|key| bucket.begin(&request(key))));
     for key in &keys {
         let mut out = Vec::new();
         bucket.read(&request(key), &mut out).unwrap();
