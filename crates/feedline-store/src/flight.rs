@@ -57,8 +57,10 @@ impl Flight {
 
 /// Requests that may be begun ahead.
 const MOST: usize = 8192;
-/// What nobody has asked for in that time was begun for an epoch that was given up.
-const STALE: Duration = Duration::from_secs(60);
+/// What nobody has asked for in that time was begun for an epoch that was given up: at the latest, and where its room is
+/// wanted. (A slow loop may take minutes for a window of samples whose shards were begun before it.)
+const STALE: Duration = Duration::from_secs(300);
+const STALE_IF_FULL: Duration = Duration::from_secs(60);
 
 /// Requests that were begun before their answer is wanted.
 #[derive(Debug, Default)]
@@ -81,9 +83,11 @@ struct Begun {
 impl Ahead {
     /// Notes a request that begins now; `None` if it was begun already, or there is no room.
     pub(crate) fn begin(&mut self, wanted: &Wanted, bytes: u64, most: u64) -> Option<Arc<Flight>> {
-        self.sweep();
-        let full = self.begun.len() >= MOST || self.bytes.saturating_add(bytes) > most;
-        if self.begun.contains_key(wanted) || full {
+        let is_full =
+            |ahead: &Ahead| ahead.begun.len() >= MOST || ahead.bytes.saturating_add(bytes) > most;
+        // What was taken is passed over in any case, so the record does not grow.
+        self.forget(if is_full(self) { STALE_IF_FULL } else { STALE });
+        if self.begun.contains_key(wanted) || is_full(self) {
             return None;
         }
         let flight = Arc::new(Flight::default());
@@ -151,6 +155,17 @@ mod tests {
         assert!(ahead.take(&wanted(1)).is_some() && ahead.take(&wanted(1)).is_none());
         assert!(ahead.begin(&wanted(2), 60, 100).is_some());
         assert!(ahead.has(&wanted(2)) && !ahead.has(&wanted(1)));
+    }
+
+    #[test]
+    fn what_was_begun_a_while_ago_gives_way_where_its_room_is_wanted() {
+        let mut ahead = Ahead::default();
+        ahead.begin(&wanted(1), 60, 100);
+        ahead.begun.get_mut(&wanted(1)).unwrap().at -= STALE_IF_FULL + Duration::from_secs(1);
+        assert!(ahead.begin(&wanted(2), 40, 100).is_some());
+        assert!(ahead.has(&wanted(1)), "there was room");
+        assert!(ahead.begin(&wanted(3), 40, 100).is_some());
+        assert!(!ahead.has(&wanted(1)) && ahead.has(&wanted(2)));
     }
 
     #[test]
